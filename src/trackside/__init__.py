@@ -1,0 +1,1 @@
+"""Trackside: the live dashboard that runs beside a PyTorch training job."""

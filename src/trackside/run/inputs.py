@@ -1,0 +1,138 @@
+"""What happens to a run: past-tense inputs of the state machine. Ingest and the controller make them."""
+
+from dataclasses import dataclass
+
+from trackside.wire import messages
+from trackside.wire.columns import PointBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time of an input: the controller's two clocks."""
+
+    wall: float
+    """UTC epoch seconds."""
+    mono: float
+    """Monotonic seconds; the only clock durations are taken from."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """A process said hello (also after each reconnect)."""
+
+    hello: messages.Hello
+
+
+@dataclass(frozen=True, slots=True)
+class MessageArrived:
+    """A session's message, in order and without doubles; never Hello and never Points."""
+
+    session: bytes
+    message: messages.Message
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAppeared:
+    """The first definition of a metric in this run."""
+
+    id: int
+    name: str
+    unit: str | None
+    reduction: messages.Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class PointsArrived:
+    """Values of any ranks since the last batch; in order per rank."""
+
+    batch: PointBatch
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRefused:
+    """A frame or a session was not taken: wrong run, wrong version, malformed, too many names."""
+
+    kind: str
+    text: str
+    path: str = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFailed:
+    """A sink raised or blocked."""
+
+    sink: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageBound:
+    """The web server listens."""
+
+    host: str
+    port: int
+    url_line: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageBindFailed:
+    """The web server could not listen; the next wish tries again."""
+
+    port: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStalled:
+    """The store has not persisted anything since this time."""
+
+    since: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecovered:
+    """The store persists again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherGone:
+    """The process that started the controller has gone without saying so."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A signal, or a launcher, asked the controller to end."""
+
+    reason: str
+    """`SIGTERM`, `SIGINT`, `launcher`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The journal has been replayed after a restart of the controller; what follows is live again."""
+
+    downtime_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed; sent several times a second."""
+
+
+Input = (
+    SessionOpened
+    | MessageArrived
+    | MetricAppeared
+    | PointsArrived
+    | FrameRefused
+    | SinkFailed
+    | PageBound
+    | PageBindFailed
+    | StoreStalled
+    | StoreRecovered
+    | LauncherGone
+    | StopAsked
+    | Replayed
+    | Ticked
+)

@@ -1,0 +1,79 @@
+"""The two seams between the controller and what shows a run."""
+
+from typing import Any, Protocol
+
+from trackside.wire.columns import PointBatch
+from trackside.wire.documents import (
+    BakedSeries,
+    EpochRecord,
+    EventRecord,
+    MetricEntry,
+    RankEntry,
+    ResourceRecord,
+    RunDocument,
+    SeriesAnswer,
+    XAxis,
+)
+
+
+class RunSource(Protocol):
+    """A run to read from, live or from its folder. All but `series` and `baked_series` answer from memory at once."""
+
+    def run(self) -> RunDocument: ...
+    def ranks(self) -> list[RankEntry]: ...
+    def metrics(self) -> list[MetricEntry]: ...
+    def epochs(self) -> list[EpochRecord]: ...
+    def resources(self, path: str) -> list[ResourceRecord]:
+        """Samples at or below `path`, oldest first, bounded (thinned evenly when there are more than 20,000)."""
+        ...
+
+    def events(self) -> list[EventRecord]: ...
+    def graph(self) -> Any | None: ...
+    def svg(self) -> str | None:
+        """Already sanitised."""
+        ...
+
+    def last_values(self) -> list[tuple[str, int, str, float]]:
+        """(metric, rank, host, latest value) for Prometheus."""
+        ...
+
+    def counters(self) -> dict[str, int]: ...
+
+    async def series(
+        self, metric: str, path: str, x: XAxis, start: float | None, end: float | None, points: int
+    ) -> SeriesAnswer:
+        """Blocks: never; the query runs in the read pool.
+
+        Raises:
+            KeyError: no such metric, or no such path.
+        """
+        ...
+
+    async def baked_series(self, points: int) -> list[BakedSeries]:
+        """Every metric at the root, and at each rank while the whole stays bounded, for the report."""
+        ...
+
+
+class Sink(Protocol):
+    """One consumer of a run."""
+
+    name: str
+
+    def register_port(self, port: int | None) -> None: ...
+    def set_graph(self, svg: str | None, graph: object | None, label: str | None, hash: str | None) -> None: ...
+    def set_metadata(self, text: str) -> None: ...
+    def set_hardware(self, text: str) -> None: ...
+    def push_resources(self, record: ResourceRecord) -> None: ...
+    def push_window(self, batch: PointBatch) -> None:
+        """New values, within a fraction of a second of their arrival."""
+        ...
+
+    def push_epoch(self, record: EpochRecord) -> None: ...
+    def push_event(self, record: EventRecord, is_new: bool) -> None: ...
+    def push_run(self) -> None:
+        """The run document or some rank entries changed."""
+        ...
+
+    async def shut_down(self) -> None:
+        """The run is over; idempotent, within seconds."""
+        ...

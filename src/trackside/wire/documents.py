@@ -1,0 +1,338 @@
+"""What HTTP answers: the JSON of the page, the report and users' scripts.
+
+The page's TypeScript types are generated from these structs. Times are UTC epoch seconds, durations seconds, memory
+bytes, ratios 0 to 1; unknown is null, never 0. A metric's value is a `JsonNumber`: non-finite ones are strings.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from trackside.wire.messages import GpuSample, Level, Reduction
+
+Number = float | int | str | None
+RunState = Literal["waiting", "running", "finished", "failed", "terminated"]
+RankState = Literal["alive", "late", "lost", "finished", "failed"]
+XAxis = Literal["step", "epoch", "time", "relative"]
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of every JSON answer."""
+
+
+class RankCounts(Document, frozen=True, kw_only=True):
+    """Ranks of the present generation by state; `late` ones are still counted apart from `lost`."""
+
+    alive: int = 0
+    late: int = 0
+    finished: int = 0
+    failed: int = 0
+    lost: int = 0
+
+
+class Warning(Document, frozen=True, kw_only=True):
+    """Something wrong that has not cleared up."""
+
+    time: float
+    path: str
+    kind: str
+    severity: Level
+    text: str
+
+
+class RunDocument(Document, frozen=True, kw_only=True):
+    """`/api/v1/run` and `run.json`."""
+
+    id: str
+    name: str
+    state: RunState
+    state_detail: str | None
+    """Which rank, exit code, signal."""
+    started_at: float
+    ended_at: float | None
+    elapsed_seconds: float
+    epoch: int | None
+    epochs: int | None
+    step: int | None
+    steps: int | None
+    eta_seconds: float | None
+    world_size: int | None
+    generation: int
+    ranks: RankCounts
+    hosts: list[str]
+    label: str | None
+    hash: str | None
+    hardware: str | None
+    metadata: Any
+    """The user's metadata as it was given, with `parameters` and `config` merged in; null when there is none."""
+    warnings: list[Warning]
+    version: str
+    # beyond the contract
+    throughput: float | None = None
+    """Samples a second over all ranks."""
+    environment: dict[str, Any] = {}
+    """Versions, command, directory, git commit, launcher, per host facts."""
+    directory: str | None = None
+    """Absolute path of the run folder."""
+    not_persisted_since: float | None = None
+    """Set while the disk does not take what arrives."""
+    clock_offset_max: float | None = None
+    has_graph: bool = False
+    has_svg: bool = False
+    schema_version: int = 1
+
+
+class RankGpu(Document, frozen=True, kw_only=True):
+    """The device a rank was assigned."""
+
+    name: str | None
+    uuid: str | None
+    util: float | None
+    memory_used: int | None
+    memory_total: int | None
+    temperature: float | None
+    power: float | None
+    util_peak: float | None = None
+
+
+class RankEntry(Document, frozen=True, kw_only=True):
+    """One rank in `/api/v1/ranks`."""
+
+    rank: int
+    local_rank: int | None
+    host: str | None
+    path: str
+    label: str
+    generation: int
+    state: RankState
+    step: int | None
+    epoch: int | None
+    phase: str | None
+    age_seconds: float | None
+    """Since the last sign of life."""
+    exit_code: int | None
+    signal: str | None
+    samples: int | None
+    throughput: float | None
+    """Samples per second of own working time."""
+    batch_share: float | None
+    clock_offset_seconds: float | None
+    gpu: RankGpu | None
+    cpu: float | None
+    memory: int | None
+    # beyond the contract
+    step_seconds: float | None = None
+    own_step_seconds: float | None = None
+    """Without waiting for peers."""
+    phases: dict[str, float] = {}
+    """Mean seconds a step in each phase, recent."""
+    machine_id: str | None = None
+    identity_source: str | None = None
+    pid: int | None = None
+    monitored: bool = True
+    """False for a rank whose script has no Monitor; only its process is known."""
+    non_finite: int = 0
+    """NaN and infinite values it has logged."""
+    dropped_points: int = 0
+    restarts: int = 0
+
+
+class MetricEntry(Document, frozen=True, kw_only=True):
+    """One metric in `/api/v1/metrics`, in page order: `loss` first, then by name."""
+
+    name: str
+    kind: Literal["gauge"] = "gauge"
+    unit: str | None = None
+    reduction: Reduction = "mean"
+    paths: list[str] = []
+    """Rank paths that have values, at most 64 of them."""
+    rank_count: int = 0
+    points: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    last: Number = None
+    """Latest cohort value."""
+    non_finite: int = 0
+
+
+class SeriesAnswer(Document, frozen=True, kw_only=True):
+    """`/api/v1/series`: columns of equal length, ascending in `x`.
+
+    Each entry is one x, or one bucket when the series was decimated: `min` and `max` are the extremes over everything
+    in it, so no spike is lost.
+    """
+
+    metric: str
+    path: str
+    x: list[Number]
+    mean: list[Number]
+    min: list[Number]
+    max: list[Number]
+    count: list[int]
+    total_points: int
+    reduction: str
+    x_kind: XAxis = "step"
+    decimated: bool = False
+    non_finite: list[tuple[Number, str]] = []
+    """(x, `NaN` | `Infinity` | `-Infinity`) marks, at most 1,000."""
+
+
+class EpochRecord(Document, frozen=True, kw_only=True):
+    """One epoch in `/api/v1/epochs`, oldest first."""
+
+    epoch: int
+    seconds: float | None
+    """Maximum over ranks."""
+    metrics: dict[str, Number]
+    samples: int | None
+    batches: int | None
+    throughput: float | None
+    ranks: int
+    """Ranks that reported it."""
+    complete: bool
+    """False while a live rank has not reported it."""
+    ended_at: float | None
+    cpu: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    gpu: float | None = None
+    vram_used: int | None = None
+    vram_total: int | None = None
+
+
+class ResourceRecord(Document, frozen=True, kw_only=True):
+    """One sample in `/api/v1/resources`, oldest first. `rank` is null for a host's own sample."""
+
+    time: float
+    path: str
+    host: str
+    rank: int | None
+    cpu: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    memory_limit_source: str | None = None
+    network_sent: float | None = None
+    network_received: float | None = None
+    disk_read: float | None = None
+    disk_written: float | None = None
+    disk_used: int | None = None
+    disk_total: int | None = None
+    gpu_util: float | None = None
+    """Mean over the host's ranks that report one, or the rank's own."""
+    gpu_util_peak: float | None = None
+    vram_used: int | None = None
+    vram_total: int | None = None
+    temperature: float | None = None
+    power: float | None = None
+    torch_allocated: int | None = None
+    torch_reserved: int | None = None
+    gpus: list[GpuSample] = []
+
+
+class EventRecord(Document, frozen=True, kw_only=True):
+    """One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count."""
+
+    id: int
+    time: float
+    path: str
+    kind: str
+    """Class: `rank lost`, `rank back`, `non-finite`, `records dropped`, `restart`, `user`, …"""
+    severity: Level
+    text: str
+    count: int = 1
+    step: int | None = None
+    last_time: float | None = None
+    """Time of the latest repeat."""
+    active: bool = False
+    """True while the condition still holds (a lost rank that has not come back)."""
+
+
+class PointsUpdate(Document, frozen=True, kw_only=True):
+    """A metric's new or amended steps in the stream's `points` event; columns of equal length."""
+
+    step: list[int]
+    epoch: list[int | None]
+    time: list[float]
+    mean: list[Number]
+    min: list[Number]
+    max: list[Number]
+    count: list[int]
+    worst: list[int | None]
+    """Rank farthest from the mean, or null with one rank."""
+
+
+class PointsEvent(Document, frozen=True, kw_only=True):
+    """The stream's `points` event."""
+
+    metrics: dict[str, PointsUpdate]
+
+
+class StreamHello(Document, frozen=True, kw_only=True):
+    """The stream's first event. Unless `resumed`, what follows is a whole fresh state and the page reloads its charts."""
+
+    protocol: int
+    version: str
+    run: str
+    path: str
+    server_time: float
+    resumed: bool
+
+
+class StreamResources(Document, frozen=True, kw_only=True):
+    """The stream's `resources` event: new samples below the path."""
+
+    records: list[ResourceRecord]
+
+
+class ErrorBody(Document, frozen=True, kw_only=True):
+    """What went wrong: a code for programs, a sentence for people."""
+
+    code: str
+    message: str
+
+
+class ErrorDocument(Document, frozen=True, kw_only=True):
+    """Every HTTP error."""
+
+    error: ErrorBody
+
+
+class Health(Document, frozen=True, kw_only=True):
+    """`/healthz`."""
+
+    status: Literal["ok"]
+    version: str
+    protocol: int
+    counters: dict[str, int]
+
+
+class BakedSeries(Document, frozen=True, kw_only=True):
+    """One metric of one path inside a report, columns as in `SeriesAnswer` with all four x axes."""
+
+    metric: str
+    path: str
+    step: list[int]
+    epoch: list[int | None]
+    time: list[float]
+    mean: list[Number]
+    min: list[Number]
+    max: list[Number]
+    count: list[int]
+    total_points: int
+    reduction: str
+    non_finite: list[tuple[Number, str]] = []
+
+
+class Baked(Document, frozen=True, kw_only=True):
+    """All a report holds, as JSON in `<script type="application/json" id="trackside-data">`."""
+
+    written_at: float
+    run: RunDocument
+    ranks: list[RankEntry]
+    metrics: list[MetricEntry]
+    epochs: list[EpochRecord]
+    events: list[EventRecord]
+    resources: list[ResourceRecord]
+    series: list[BakedSeries]
+    graph: Any
+    svg: str | None

@@ -1,0 +1,37 @@
+"""Names of things: runs, sessions, hosts, paths."""
+
+import re
+import secrets
+
+ROOT_PATH = "root"
+SESSION_BYTES = 16
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def new_session() -> bytes:
+    """A fresh identity of one link of one process: 16 bytes that never begin with zero (ZeroMQ keeps those)."""
+    return b"s" + secrets.token_bytes(SESSION_BYTES - 1)
+
+
+def slug(text: str, fallback: str = "run", limit: int = 60) -> str:
+    """Return `text` as a safe single path component: ASCII letters, digits, `.`, `_`, `-`; never empty, never `..`."""
+    cleaned = _UNSAFE.sub("-", text).strip("-.")[:limit].strip("-.")
+    return cleaned or fallback
+
+
+def host_path(host: str) -> str:
+    """Path of a host in the tree, `root/<host>`; a slash in a host name is replaced."""
+    return f"{ROOT_PATH}/{host.replace('/', '-')}"
+
+
+def rank_path(host: str, rank: int) -> str:
+    """Path of a rank in the tree, `root/<host>/rank<N>`."""
+    return f"{host_path(host)}/rank{rank}"
+
+
+def rank_label(host: str | None, rank: int, local_rank: int | None) -> str:
+    """Label of a rank, `host:lr=<local rank> gr=<global rank>`; `gr=<global rank>` when its place is unknown."""
+    if host is None or local_rank is None:
+        return f"gr={rank}"
+    return f"{host}:lr={local_rank} gr={rank}"

@@ -1,0 +1,401 @@
+"""The messages between ranks, launcher agents and the controller.
+
+Each crosses the wire as the body of an `codec.Envelope`; the struct's tag is the envelope's kind. New fields have
+defaults; nothing is reordered or retyped. Times are UTC epoch seconds of the sender's wall clock, durations seconds of
+its monotonic clock, memory bytes, ratios 0 to 1. None means unknown.
+
+Sequenced messages (`SEQUENCED`) are journaled, acknowledged and sent again until they are; the others are not.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Level = Literal["info", "warn", "critical"]
+Reduction = Literal["mean", "sum", "min", "max", "last"]
+Role = Literal["rank", "agent"]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Base of everything on the wire."""
+
+
+# --- rank or agent -> controller ------------------------------------------------------------------------------------
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a process is in the job, and which environment said so."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    generation: int = 0
+    """Elastic restart count; 0 for the first start."""
+    node_rank: int | None = None
+    source: str = "single process"
+    """The variables the identity was taken from, for people: `torchrun (RANK, LOCAL_RANK, …)`."""
+    job: str | None = None
+    """The launcher's own id of the job, when it has one."""
+
+
+class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a process runs."""
+
+    host: str
+    machine_id: str
+    """Stable per machine (or container); tells two hosts of one name apart."""
+    cpu_model: str | None = None
+    cpu_threads: int | None = None
+    memory_bytes: int | None = None
+    platform: str | None = None
+
+
+class ProcessFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is; shown under Config."""
+
+    pid: int
+    parent_pid: int | None = None
+    started_at: float | None = None
+    python: str | None = None
+    torch: str | None = None
+    trackside: str | None = None
+    command: list[str] = []
+    directory: str | None = None
+    git_commit: str | None = None
+
+
+class Hello(Message, frozen=True, kw_only=True, tag="hello"):
+    """First frame of a session, and again after each reconnect."""
+
+    session: bytes
+    role: Role
+    run: str | None
+    """Run id the address names; another run's is refused."""
+    identity: Identity | None
+    """None for an agent."""
+    host: HostFacts
+    process: ProcessFacts
+    sent_at: float
+    resources: bool = True
+    """False when this process must not be asked to sample its host."""
+
+
+class SeriesDef(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A metric's entry in a session's dictionary; sent once, before or with its first value."""
+
+    id: int
+    name: str
+    unit: str | None = None
+    reduction: Reduction = "mean"
+
+
+class Points(Message, frozen=True, kw_only=True, tag="points"):
+    """Values of some `log()` calls, as columns.
+
+    Call i happened at `time[i]`, with `step[i]` and `epoch[i]` (-1: none), and owns the next `width[i]` entries of
+    `series` and `value`. All columns are little-endian bytes.
+    """
+
+    defs: list[SeriesDef] = []
+    time: bytes
+    """float64, one a call."""
+    step: bytes
+    """int64, one a call."""
+    epoch: bytes
+    """int32, one a call; -1 for none."""
+    width: bytes
+    """uint32, one a call."""
+    series: bytes
+    """uint32 session ids, one a value."""
+    value: bytes
+    """float64, one a value; NaN and infinities are values."""
+
+
+class EpochReport(Message, frozen=True, kw_only=True, tag="epoch"):
+    """One rank's epoch, closed (or amended: the later report wins)."""
+
+    epoch: int
+    metrics: dict[str, float]
+    """This rank's mean of each metric over the epoch, or the value given to `log_epoch`."""
+    batches: int = 0
+    samples: int | None = None
+    seconds: float | None = None
+    """Duration of the epoch on this rank."""
+    work_seconds: float | None = None
+    """Own working time: data wait and compute, without waiting for peers. None when it cannot be told."""
+    ended_at: float | None = None
+
+
+class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU over one sampling interval. A figure that could not be read is None, never 0."""
+
+    index: int
+    """Physical index of the driver."""
+    uuid: str | None = None
+    name: str | None = None
+    util: float | None = None
+    """Mean ratio of the interval; None on MIG slices."""
+    util_peak: float | None = None
+    memory_used: int | None = None
+    memory_peak: int | None = None
+    memory_total: int | None = None
+    temperature: float | None = None
+    """Degrees Celsius."""
+    power: float | None = None
+    """Watts."""
+    power_limit: float | None = None
+    clock_limits: list[str] = []
+    """Reasons the driver gives for reduced clocks, in words; empty: none or unknown."""
+    mig: bool = False
+    ours: bool | None = None
+    """Whether a rank of this job has it."""
+
+
+class HostSample(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU, memory, network, disk and all GPUs of one host."""
+
+    cpu: float | None = None
+    """Busy ratio of the CPUs this container may use."""
+    cpu_count: float | None = None
+    """CPUs this container may use; may be fractional under a quota."""
+    memory_used: int | None = None
+    memory_total: int | None = None
+    """The tighter of the machine's and the container's limit."""
+    memory_limit_source: str | None = None
+    """`host`, `cgroup v1` or `cgroup v2`."""
+    network_sent: float | None = None
+    """Bytes a second, all interfaces but loopback."""
+    network_received: float | None = None
+    disk_read: float | None = None
+    """Bytes a second."""
+    disk_written: float | None = None
+    disk_used: int | None = None
+    """Of the file system that holds the working directory."""
+    disk_total: int | None = None
+    gpus: list[GpuSample] = []
+
+
+class RankSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank's process tree and its device."""
+
+    cpu: float | None = None
+    """Share of the host's usable CPUs that the process tree used."""
+    memory: int | None = None
+    """Resident bytes of the process tree."""
+    processes: int | None = None
+    gpu: GpuSample | None = None
+    torch_allocated: int | None = None
+    torch_reserved: int | None = None
+    torch_peak: int | None = None
+
+
+class ResourceSample(Message, frozen=True, kw_only=True, tag="resources"):
+    """What one process measured of its host, or of one rank, over one interval."""
+
+    time: float
+    interval_seconds: float
+    host: HostSample | None = None
+    rank: RankSample | None = None
+    of_rank: int | None = None
+    """The rank that `rank` describes when an agent reports for it; None: the sender's own."""
+
+
+class PortWish(Message, frozen=True, kw_only=True, tag="port"):
+    """A wish for a live page; None: the default port."""
+
+    port: int | None = None
+
+
+class SetMetadata(Message, frozen=True, kw_only=True, tag="metadata"):
+    """Metadata of the user as JSON text. `watched` is what `watch` adds (parameter counts)."""
+
+    text: str | None = None
+    watched: dict[str, int] | None = None
+
+
+class SetGraph(Message, frozen=True, kw_only=True, tag="graph"):
+    """SVG or graph, label and structural hash of the model; the first non-empty arrival wins."""
+
+    svg: str | None = None
+    graph: msgspec.Raw = msgspec.Raw(b"\xc0")
+    """The graph as MessagePack; nil when there is none."""
+    label: str | None = None
+    hash: str | None = None
+
+
+class SetHardware(Message, frozen=True, kw_only=True, tag="hardware"):
+    """Hardware summary of a rank, `<cpu> | <its gpu>`."""
+
+    cpu: str
+    gpu: str | None = None
+
+
+class SetPlan(Message, frozen=True, kw_only=True, tag="plan"):
+    """How long the job means to run, its name and its configuration."""
+
+    epochs: int | None = None
+    steps: int | None = None
+    name: str | None = None
+    project: str | None = None
+    config: str | None = None
+    """JSON text; becomes metadata under the user's own keys."""
+
+
+class UserEvent(Message, frozen=True, kw_only=True, tag="event"):
+    """`mon.event(...)`."""
+
+    time: float
+    title: str
+    text: str = ""
+    level: Level = "info"
+
+
+class Notice(Message, frozen=True, kw_only=True, tag="notice"):
+    """Something the rank's own side must admit: refused values, dropped points, a spool taken in."""
+
+    time: float
+    about: str
+    """Class of the event: `records dropped`, `value refused`, …"""
+    text: str
+    level: Level = "warn"
+    count: int = 1
+
+
+class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
+    """The rank's script came to its end, or the agent's job did."""
+
+    time: float
+    clean: bool = True
+    dropped_points: int = 0
+
+
+class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat"):
+    """Sign of life with the rank's running totals; every second, never journaled."""
+
+    sent_at: float
+    uptime_seconds: float
+    """Monotonic time since the session began."""
+    step: int | None = None
+    epoch: int | None = None
+    phase: str | None = None
+    """What the rank is doing: `data`, `step`, `between steps`, a user's own."""
+    batches: int = 0
+    samples: int | None = None
+    phases: dict[str, float] = {}
+    """Seconds spent in each phase since the start."""
+    step_seconds: float | None = None
+    """Mean wall time of the last steps."""
+    own_step_seconds: float | None = None
+    """The same without waiting for peers; None when it cannot be told."""
+    buffered_points: int = 0
+    dropped_points: int = 0
+    clock_offset: float | None = None
+    """Controller's wall clock minus the rank's, seconds."""
+    round_trip: float | None = None
+
+
+class WorkerStarted(Message, frozen=True, kw_only=True, tag="worker started"):
+    """The launcher's agent started a rank."""
+
+    identity: Identity
+    pid: int
+    time: float
+
+
+class WorkerExited(Message, frozen=True, kw_only=True, tag="worker exited"):
+    """A rank's process has gone. Exactly one of `exit_code` and `signal` is set."""
+
+    rank: int
+    generation: int
+    time: float
+    exit_code: int | None = None
+    signal: str | None = None
+    """Signal name such as `SIGKILL`."""
+
+
+class WorkerAlive(Message, frozen=True, kw_only=True, tag="worker alive"):
+    """The launcher's agent sees these ranks' processes; a sign of life for scripts without a `Monitor`."""
+
+    ranks: list[int]
+    generation: int
+
+
+class JobEnded(Message, frozen=True, kw_only=True, tag="job ended"):
+    """The launcher's own end: what it will exit with, or the signal that ended it."""
+
+    time: float
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+# --- controller -> rank or agent ------------------------------------------------------------------------------------
+
+
+class Welcome(Message, frozen=True, kw_only=True, tag="welcome"):
+    """Answer to `Hello`."""
+
+    run: str
+    name: str
+    directory: str
+    """Absolute path of the run folder, on the controller's host."""
+    machine_id: str
+    """The controller's machine."""
+    durable_seq: int
+    """Highest sequence of this session that is on disk."""
+    primary: bool = False
+    """Whether this session prints the job's lines."""
+    sample_host: bool = False
+    url_line: str | None = None
+
+
+class Ack(Message, frozen=True, kw_only=True, tag="ack"):
+    """Everything up to `durable_seq` is on disk."""
+
+    durable_seq: int
+
+
+class Pong(Message, frozen=True, kw_only=True, tag="pong"):
+    """Answer to a heartbeat, for the clock offset."""
+
+    sent_at: float
+    """The heartbeat's own."""
+    received_at: float
+    """The controller's wall clock."""
+
+
+class Appoint(Message, frozen=True, kw_only=True, tag="appoint"):
+    """Whether this session samples its host."""
+
+    sample_host: bool
+
+
+class Say(Message, frozen=True, kw_only=True, tag="say"):
+    """A line to print on the terminal, once."""
+
+    line: str
+
+
+class Refused(Message, frozen=True, kw_only=True, tag="refused"):
+    """The controller will not take this session; the reason is for people."""
+
+    reason: str
+
+
+Sequenced = (
+    Points
+    | EpochReport
+    | ResourceSample
+    | PortWish
+    | SetMetadata
+    | SetGraph
+    | SetHardware
+    | SetPlan
+    | UserEvent
+    | Notice
+    | Goodbye
+    | WorkerStarted
+    | WorkerExited
+    | JobEnded
+)
+Upward = Hello | Heartbeat | WorkerAlive | Sequenced
+Downward = Welcome | Ack | Pong | Appoint | Say | Refused
