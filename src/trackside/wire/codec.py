@@ -1,6 +1,6 @@
 """Envelopes: decoded first, so that an unknown kind is skipped and a wrong version refused before a body is read."""
 
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -77,6 +77,6 @@ def decode_body(envelope: Envelope) -> messages.Message | None:
     if decoder is None:
         return None
     try:
-        return cast(messages.Message, decoder.decode(envelope.body))
+        return decoder.decode(envelope.body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"a malformed {envelope.kind!r} message: {error}") from error

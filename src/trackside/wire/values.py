@@ -11,7 +11,7 @@ JsonNumber = float | int | str | None
 """A finite number, one of the strings `NaN`, `Infinity`, `-Infinity`, or None for unknown."""
 
 
-def to_json_number(value: float | int | None) -> JsonNumber:
+def to_json_number(value: float | None) -> JsonNumber:
     """Return `value` as JSON can hold it."""
     if value is None or math.isfinite(value):
         return value
@@ -20,12 +20,12 @@ def to_json_number(value: float | int | None) -> JsonNumber:
     return POSITIVE_INFINITY if value > 0 else NEGATIVE_INFINITY
 
 
-def to_json_numbers(values: Iterable[float | int | None]) -> list[JsonNumber]:
+def to_json_numbers(values: Iterable[float | None]) -> list[JsonNumber]:
     """Return every value as JSON can hold it, in order."""
     return [to_json_number(value) for value in values]
 
 
-def from_json_number(value: JsonNumber) -> float | int | None:
+def from_json_number(value: JsonNumber) -> float | None:
     """The inverse of `to_json_number`.
 
     Raises:
