@@ -1,0 +1,61 @@
+"""What `import trackside` costs the user's program: a fresh interpreter says what it loaded."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Nothing of this belongs into a training process before it is needed.
+FORBIDDEN = frozenset(
+    {
+        "anyio",
+        "asyncio",
+        "duckdb",
+        "http.server",
+        "nh3",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "starlette",
+        "torch",
+        "uvicorn",
+        "zmq",
+    }
+)
+
+PROBE = """
+import json, sys, time
+before = set(sys.modules)
+started = time.perf_counter()
+{code}
+seconds = time.perf_counter() - started
+print(json.dumps([sorted(set(sys.modules) - before), seconds]))
+"""
+
+
+def loaded_by(code: str) -> tuple[set[str], float]:
+    """The modules that `code` adds to a fresh interpreter, and the seconds it took."""
+    done = subprocess.run([sys.executable, "-c", PROBE.format(code=code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    modules, seconds = json.loads(done.stdout)
+    return set(modules), seconds
+
+
+@pytest.mark.parametrize("code", ["import trackside", "import trackside; trackside.Monitor"])
+def test_import_stays_light(code: str, record_property) -> None:
+    modules, seconds = loaded_by(code)
+    record_property("import_seconds", seconds)
+    print(f"{code}: {len(modules)} modules in {seconds * 1000:.1f} ms")
+    assert "trackside" in modules
+    assert modules & FORBIDDEN == set()
+
+
+def test_every_public_name_resolves() -> None:
+    loaded_by("import trackside; [getattr(trackside, name) for name in trackside.__all__]")
+
+
+@pytest.mark.parametrize("module", ["asyncio", "numpy", "zmq"])
+def test_planted_heavy_import_is_seen(module: str) -> None:
+    modules, _ = loaded_by(f"import trackside, {module}")
+    assert modules & FORBIDDEN >= {module}

@@ -1,0 +1,223 @@
+"""What every layer of the tests shares: a clean environment, a leak check, a scratch folder, a browser."""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import hypothesis
+import psutil
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = Path("/usr/bin/chromium")
+LEAK_DEADLINE_S = 5.0
+LEAK_TAG = "LEAK_CHECK_TAG"
+
+# What names a rank or a run of ours; a test that wants one of them sets it.
+IDENTITY_PREFIXES = ("TRACKSIDE_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "PMIX_")
+IDENTITY_NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what drives the browser, and run it last.
+
+    Playwright keeps its event loop running in the main thread until the session ends, so nothing that comes after it
+    could call `asyncio.run`.
+    """
+    for item in items:
+        if needs_browser(item):
+            item.add_marker("browser")
+    items.sort(key=needs_browser)
+
+
+def needs_browser(item: pytest.Item) -> bool:
+    return "browser" in getattr(item, "fixturenames", ())
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test inherits a rank's identity or one of our options from the shell that started it."""
+    for name in list(os.environ):
+        if name in IDENTITY_NAMES or name.startswith(IDENTITY_PREFIXES):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder with a short path, the working directory for this test, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="ts-")).resolve()
+    monkeypatch.chdir(folder)
+    yield folder
+    monkeypatch.undo()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What this process holds at one moment: Python threads, file descriptors, processes it is answerable for."""
+
+    threads: frozenset[str]
+    descriptors: frozenset[str]
+    processes: frozenset[str]
+
+    def beyond(self, before: "Holdings") -> "Holdings":
+        return Holdings(
+            threads=self.threads - before.threads,
+            descriptors=self.descriptors - before.descriptors,
+            processes=self.processes - before.processes,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.threads or self.descriptors or self.processes)
+
+    def __str__(self) -> str:
+        kinds = {"threads": self.threads, "descriptors": self.descriptors, "processes": self.processes}
+        return "; ".join(f"{kind}: {', '.join(sorted(held))}" for kind, held in kinds.items() if held)
+
+
+@pytest.fixture
+def leak_check(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test that leaves a thread, a file descriptor or a process behind.
+
+    A process that left the family (a controller is started detached) is found by a tag in the environment that it
+    inherited. What is left is killed, so that one leak fails one test. Ask for it with
+    `pytestmark = pytest.mark.usefixtures("leak_check")`.
+    """
+    tag = uuid.uuid4().hex
+    monkeypatch.setenv(LEAK_TAG, tag)
+    before = holdings(tag)
+    yield
+    leaked = wait_until_released(before, tag)
+    for process in living_processes(tag):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    if leaked:
+        pytest.fail(f"left behind after {LEAK_DEADLINE_S:.0f} s: {leaked}", pytrace=False)
+
+
+def wait_until_released(before: Holdings, tag: str) -> Holdings:
+    deadline = time.monotonic() + LEAK_DEADLINE_S
+    while (leaked := holdings(tag).beyond(before)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return leaked
+
+
+def holdings(tag: str) -> Holdings:
+    return Holdings(
+        threads=frozenset(f"{thread.name} ({thread.ident})" for thread in threading.enumerate()),
+        descriptors=frozenset(open_descriptors()),
+        processes=frozenset(describe(process) for process in living_processes(tag)),
+    )
+
+
+def open_descriptors() -> Iterator[str]:
+    own = getattr(resource_tracker._resource_tracker, "_fd", None)
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = str(descriptor.readlink())
+            harmless = target.startswith(("/proc/", "/dev/")) or descriptor.name == str(own)
+            if not harmless:
+                yield f"{descriptor.name} -> {target}"
+
+
+def living_processes(tag: str) -> list[psutil.Process]:
+    """Every descendant of this process and everything that carries the tag, multiprocessing's own tracker left out."""
+    family = {process.pid: process for process in psutil.Process().children(recursive=True)}
+    needle = f"{LEAK_TAG}={tag}".encode()
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) in family or int(folder.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+            if needle in (folder / "environ").read_bytes():
+                family[int(folder.name)] = psutil.Process(int(folder.name))
+    return [process for process in family.values() if "multiprocessing.resource_tracker" not in describe(process)]
+
+
+def describe(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} {' '.join(process.cmdline()) or process.name()}"
+    return f"{process.pid} (gone)"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real Chromium that is allowed no traffic of its own."""
+    if not CHROMIUM.exists():
+        pytest.fail(f"{CHROMIUM} does not exist; `make setup` installs it or says how", pytrace=False)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield chromium
+        chromium.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What went wrong in a page while a test looked at it; a test that provokes something clears it."""
+
+    errors: list[str]
+    outside_requests: list[str]
+
+    def watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
+        page.on("console", self.note_console)
+        page.on("request", self.note_request)
+
+    def note_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"console: {message.text}")
+
+    def note_request(self, request: Request) -> None:
+        if not request.url.startswith(("http://localhost", "http://127.0.0.1", "file:", "data:", "blob:", "about:")):
+            self.outside_requests.append(request.url)
+
+
+@pytest.fixture
+def witness() -> Iterator[Witness]:
+    """Fails the test when a page threw, logged an error or asked for something outside."""
+    seen = Witness(errors=[], outside_requests=[])
+    yield seen
+    assert seen == Witness(errors=[], outside_requests=[])
+
+
+@pytest.fixture
+def browsing(browser: Browser, witness: Witness) -> Iterator[BrowserContext]:
+    """A fresh browser profile; its pages are watched by `witness`."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    context.on("page", witness.watch)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(browsing: BrowserContext) -> Page:
+    """One blank page in a fresh profile; `page.goto(url)` and look."""
+    return browsing.new_page()
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """The interpreter to start child processes with: this one."""
+    return sys.executable
