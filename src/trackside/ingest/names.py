@@ -1,0 +1,58 @@
+"""The run's metric names: one id a name, and a limit."""
+
+from typing import Literal
+
+import msgspec
+
+from trackside.wire.messages import Reduction, SeriesDef
+
+DEFAULT_NAME_LIMIT = 10_000
+NAME_LIMIT_CHARACTERS = 65_536
+REFUSED = -1
+
+Refusal = Literal["too many names", "name too long"]
+
+
+class MetricName(msgspec.Struct, frozen=True, array_like=True):
+    """A metric as the first rank that named it defined it."""
+
+    name: str
+    unit: str | None
+    reduction: Reduction
+
+
+class MetricNames:
+    """Names of all ranks; an id is the position of the name's first appearance."""
+
+    def __init__(self, limit: int = DEFAULT_NAME_LIMIT) -> None:
+        self._limit = limit
+        self._ids: dict[str, int] = {}
+        self._names: list[MetricName] = []
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, metric: int) -> str:
+        """The name of a metric id."""
+        return self._names[metric].name
+
+    def define(self, definition: SeriesDef) -> tuple[int, bool]:
+        """Return the metric's id, `REFUSED` beyond the limits, and whether it is new."""
+        known = self._ids.get(definition.name)
+        if known is not None:
+            return known, False
+        if len(self._names) >= self._limit or len(definition.name) > NAME_LIMIT_CHARACTERS:
+            return REFUSED, False
+        metric = len(self._names)
+        self._ids[definition.name] = metric
+        self._names.append(MetricName(definition.name, definition.unit, definition.reduction))
+        return metric, True
+
+    def snapshot(self) -> list[MetricName]:
+        """All names, in order of their ids."""
+        return list(self._names)
+
+    def restore(self, names: list[MetricName]) -> None:
+        """Take over what `snapshot` returned."""
+        self._names = list(names)
+        self._ids = {entry.name: metric for metric, entry in enumerate(names)}

@@ -1,0 +1,258 @@
+"""Frames in, inputs of the run state out."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from trackside.errors import FrameTooLargeError, ProtocolError, VersionMismatchError
+from trackside.ingest.counters import Counters
+from trackside.ingest.gather import Gathering, SeriesMap
+from trackside.ingest.names import DEFAULT_NAME_LIMIT, REFUSED, MetricName, MetricNames
+from trackside.ingest.session import ASK_AGAIN_S, Session, open_session
+from trackside.run.inputs import FrameRefused, Input, MessageArrived, MetricAppeared, PointsArrived, SessionOpened
+from trackside.wire import codec, messages
+from trackside.wire.codec import Envelope
+
+SESSION_LIMIT = 65_536
+BATCH_VALUES = 131_072
+"""Points are handed on when this many have gathered, also within one drain."""
+NAMED_REFUSALS = 100
+"""Refusals that are said, each kind once a session; the rest are counted."""
+_POINTS_FIRST = (messages.EpochReport, messages.Goodbye, messages.JobEnded, messages.WorkerExited)
+
+Keep = Callable[[bytes, bytes, float], None]
+Send = Callable[[bytes, messages.Downward], None]
+AskAgain = Callable[[bytes], None]
+
+
+class TableSnapshot(msgspec.Struct):
+    """All that a restarted controller needs to go on reading; part of a checkpoint."""
+
+    names: list[MetricName] = []
+    sessions: dict[str, Session] = {}
+    """By routing id in hex."""
+    counters: Counters = msgspec.field(default_factory=Counters)
+
+
+class FrameReader:
+    """The session table and what it makes of frames.
+
+    Args:
+        run: id of this controller's run; a session of another one is refused.
+        keep: called with (routing id, frame, arrival time) for each frame that must survive, before it is used.
+        send: called with (routing id, message) to answer a peer directly.
+        ask_again: called with the routing id of a session that must send again what is not durable.
+        name_limit: metric names the run may have.
+    """
+
+    def __init__(
+        self, run: str, keep: Keep, send: Send, ask_again: AskAgain, name_limit: int = DEFAULT_NAME_LIMIT
+    ) -> None:
+        self.counters = Counters()
+        self._run = run
+        self._keep = keep
+        self._send = send
+        self._ask_again = ask_again
+        self._name_limit = name_limit
+        self._names = MetricNames(name_limit)
+        self._sessions: dict[bytes, Session] = {}
+        self._series = SeriesMap()
+        self._gathering = Gathering(self._series)
+        self._inputs: list[Input] = []
+        self._named: set[tuple[bytes, str]] = set()
+
+    # --- frames -------------------------------------------------------------------------------------------------------
+
+    def feed(self, session: bytes, frame: bytes, arrived_at: float, *, replaying: bool = False) -> None:
+        """Read one frame. Never raises because of what is in it.
+
+        Args:
+            session: routing id of the peer.
+            frame: as it came.
+            arrived_at: UTC epoch seconds.
+            replaying: the frame comes from the journal: it is not kept again, and gaps in it are true.
+        """
+        try:
+            envelope = codec.open_envelope(frame)
+            if envelope.kind == "hello":
+                self._greet(session, envelope, frame, arrived_at, replaying)
+            else:
+                self._read(session, envelope, frame, arrived_at, replaying)
+        except VersionMismatchError as error:
+            self._refuse(session, "version", str(error), answer=True)
+        except (ProtocolError, FrameTooLargeError) as error:
+            self.counters.frames_malformed += 1
+            self._say(session, "malformed frame", str(error))
+
+    def take(self) -> list[Input]:
+        """Return the inputs made since the last call, points last."""
+        self._flush()
+        inputs, self._inputs = self._inputs, []
+        return inputs
+
+    def replayed(self) -> None:
+        """The journal has been read: every session must say hello again before it is heard."""
+        for known in self._sessions.values():
+            known.live, known.greeted, known.gap_since = False, False, None
+
+    def malformed(self, session: bytes, reason: str) -> None:
+        """Count something that was not even a frame."""
+        self.counters.frames_malformed += 1
+        self._say(session, "malformed frame", reason)
+
+    def refused_peer(self, address: str) -> None:
+        """Count a connection that was not let in, and name its address once."""
+        self.counters.peers_refused += 1
+        self._say(
+            address.encode(),
+            "wrong key",
+            f"a process at {address} has not the key of this run and was not let in; "
+            "if it belongs to the job, give it the TRACKSIDE_CONTROLLER of this run",
+        )
+
+    def _greet(self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool) -> None:
+        hello = codec.decode_body(envelope)
+        if not isinstance(hello, messages.Hello) or hello.session != session:
+            raise ProtocolError("a hello whose session is not the link's own")
+        if hello.run is not None and hello.run != self._run:
+            reason = (
+                f"this controller serves run {self._run}, the address names run {hello.run}; "
+                "take TRACKSIDE_CONTROLLER from the running job"
+            )
+            self._refuse(session, "other run", reason, answer=True)
+            return
+        known = self._sessions.get(session)
+        if known is None and len(self._sessions) >= SESSION_LIMIT:
+            self._refuse(session, "too many sessions", f"{SESSION_LIMIT} sessions have been seen", answer=True)
+            return
+        if not replaying:
+            self._keep(session, frame, arrived_at)
+        if known is None:
+            self._sessions[session] = open_session(hello)
+        else:
+            known.live, known.greeted, known.gap_since = True, True, None
+        self.counters.frames += 1
+        self._inputs.append(SessionOpened(hello))
+
+    def _read(self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool) -> None:
+        known = self._sessions.get(session)
+        if known is None or not (known.live or replaying):
+            self.counters.frames_before_hello += 1
+            return
+        if envelope.seq and not self._is_next(session, known, envelope.seq, arrived_at, replaying):
+            return
+        message = codec.decode_body(envelope)
+        if message is None:
+            self.counters.frames_unknown_kind += 1
+        if envelope.seq:
+            if not replaying:
+                self._keep(session, frame, arrived_at)
+            known.highest_seq = envelope.seq
+        self.counters.frames += 1
+        if isinstance(message, messages.Points):
+            self._take_points(session, known, message)
+        elif message is not None:
+            if isinstance(message, _POINTS_FIRST) and self._gathering.holds(session):
+                self._flush()
+            self._inputs.append(MessageArrived(session, message))
+
+    def _is_next(self, session: bytes, known: Session, seq: int, arrived_at: float, replaying: bool) -> bool:
+        """Whether a sequenced frame is to be taken now.
+
+        After a lost connection, frames that ZeroMQ still held arrive before those the kernel lost. Taking them would make
+        the lost ones look known when they are sent again, so what leaves a gap is asked for again first; a gap that stays
+        is true (the sender gave those frames up) and is counted.
+        """
+        if seq <= known.highest_seq:
+            self.counters.frames_duplicate += 1
+            known.greeted = False
+            return False
+        missing = seq - known.highest_seq - 1
+        if missing and not (known.greeted or replaying):
+            if known.gap_since is None:
+                known.gap_since = arrived_at
+                self._ask_again(session)
+            if arrived_at - known.gap_since < ASK_AGAIN_S:
+                self.counters.frames_ahead += 1
+                return False
+        if not replaying:
+            self.counters.frames_skipped += missing
+        known.greeted, known.gap_since = False, None
+        return True
+
+    # --- points -------------------------------------------------------------------------------------------------------
+
+    def _take_points(self, session: bytes, known: Session, points: messages.Points) -> None:
+        for definition in points.defs:
+            self._define(session, known, definition)
+        self.counters.values += self._gathering.add(session, known.rank, known.generation, points)
+        if len(self._gathering) >= BATCH_VALUES:
+            self._flush()
+
+    def _define(self, session: bytes, known: Session, definition: messages.SeriesDef) -> None:
+        metric, is_new = self._names.define(definition)
+        self._series.set(session, definition.id, metric)
+        known.series[definition.id] = metric
+        if is_new:
+            self._inputs.append(MetricAppeared(metric, definition.name, definition.unit, definition.reduction))
+        elif metric == REFUSED:
+            self._say(
+                b"",
+                "too many names",
+                f"{known.path} logs {definition.name[:80]!r}; the run has {len(self._names):,} metric names of at most "
+                f"{self._name_limit:,}, and further ones are counted, not kept; put what changes into the step, not the name",
+            )
+
+    def _flush(self) -> None:
+        if not len(self._gathering):
+            return
+        batch, refused, undefined = self._gathering.take()
+        self.counters.values_over_name_limit += refused
+        self.counters.values_without_definition += undefined
+        self.counters.values -= refused + undefined
+        if undefined:
+            self._say(b"", "undefined series", f"{undefined} values came for a series that was never named")
+        if len(batch):
+            self._inputs.append(PointsArrived(batch))
+
+    # --- refusals -----------------------------------------------------------------------------------------------------
+
+    def _refuse(self, session: bytes, kind: str, reason: str, *, answer: bool) -> None:
+        self.counters.frames_refused += 1
+        if self._say(session, kind, reason) and answer:
+            self._send(session, messages.Refused(reason=reason))
+
+    def _say(self, session: bytes, kind: str, text: str) -> bool:
+        """Make a refusal visible, each kind once a session; return whether it was said now."""
+        if (session, kind) in self._named or len(self._named) >= NAMED_REFUSALS:
+            return False
+        self._named.add((session, kind))
+        self._inputs.append(FrameRefused(kind=kind, text=text))
+        return True
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def highest_seq(self, session: bytes) -> int:
+        """Highest sequence taken of a session; 0 for an unknown one."""
+        known = self._sessions.get(session)
+        return 0 if known is None else known.highest_seq
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> TableSnapshot:
+        """Return the table; inputs that were not taken yet are not part of it."""
+        return TableSnapshot(
+            names=self._names.snapshot(),
+            sessions={session.hex(): known for session, known in self._sessions.items()},
+            counters=self.counters,
+        )
+
+    def restore(self, snapshot: TableSnapshot) -> None:
+        """Take over what `snapshot` returned, in a reader that has read nothing yet."""
+        self.counters = snapshot.counters
+        self._names.restore(snapshot.names)
+        self._sessions = {bytes.fromhex(session): known for session, known in snapshot.sessions.items()}
+        self.replayed()
+        for session, known in self._sessions.items():
+            for series, metric in known.series.items():
+                self._series.set(session, series, metric)

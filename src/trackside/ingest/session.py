@@ -1,0 +1,47 @@
+"""One session: one link of one process."""
+
+import msgspec
+
+from trackside.wire.messages import Hello
+
+ASK_AGAIN_S = 2.0
+"""How long frames that leave a gap are refused, waiting for what is missing, before the gap is believed."""
+
+
+class Session(msgspec.Struct):
+    """What the controller keeps of one link; part of a checkpoint."""
+
+    role: str
+    rank: int
+    """Global rank; -1 for an agent."""
+    generation: int
+    host: str
+    highest_seq: int = 0
+    """Highest sequence taken; what is not above it is known."""
+    series: dict[int, int] = {}
+    """The session's series id -> the run's metric id, -1 for a name that was not taken."""
+    live: bool = False
+    """Whether it has said hello to this process of the controller; after a restart it has not. Only then is it known to
+    send again what the old process did not make durable."""
+    greeted: bool = False
+    """Whether the next sequenced frame may follow a gap: the sender has just begun to send again."""
+    gap_since: float | None = None
+    """Arrival time of the first frame that left the present gap."""
+
+    @property
+    def path(self) -> str:
+        """How messages about it name it."""
+        return self.host if self.rank < 0 else f"{self.host} rank {self.rank}"
+
+
+def open_session(hello: Hello) -> Session:
+    """A new session from its first frame."""
+    identity = hello.identity
+    return Session(
+        role=hello.role,
+        rank=-1 if identity is None else identity.rank,
+        generation=0 if identity is None else identity.generation,
+        host=hello.host.host,
+        live=True,
+        greeted=True,
+    )
