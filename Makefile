@@ -10,6 +10,7 @@ MAKEFLAGS += --no-print-directory
 say = @printf '\033[1m▸ %s\033[0m\n'
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help setup python page chromium demo test test-python test-web test-long lint lint-web bench clean
 
 help: ## show this list

@@ -86,7 +86,9 @@ def hash_of_sources(web: Path) -> str:
 
 def run(npm: str, arguments: list[str], web: Path) -> None:
     """Run npm in `web`, quietly; its output is shown when it fails."""
-    done = subprocess.run([npm, *arguments], cwd=web, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [npm, *arguments], cwd=web, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode:
         command = " ".join(["npm", *arguments])
         raise PageBuildError(f"`{command}` in {web} ended with exit code {done.returncode}:\n{done.stdout.strip()}")
@@ -97,7 +99,7 @@ class PageBuildHook(BuildHookInterface[Any]):
 
     PLUGIN_NAME = "custom"
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the page before hatchling collects files; `version` is `editable` or `standard`."""
         try:
             build_page(Path(self.root))
