@@ -167,7 +167,7 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass  # neither frozen nor with slots: Playwright sets an attribute on whoever has the handler
 class Witness:
     """What went wrong in a page while a test looked at it; a test that provokes something clears it."""
 
@@ -193,7 +193,8 @@ def witness() -> Iterator[Witness]:
     """Fails the test when a page threw, logged an error or asked for something outside."""
     seen = Witness(errors=[], outside_requests=[])
     yield seen
-    assert seen == Witness(errors=[], outside_requests=[])
+    if seen.errors or seen.outside_requests:
+        pytest.fail("\n".join(["the page went wrong:", *seen.errors, *seen.outside_requests]), pytrace=False)
 
 
 @pytest.fixture
