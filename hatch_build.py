@@ -69,6 +69,7 @@ def install_packages(npm: str, web: Path) -> None:
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     run(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error"], web)
+    stamp.parent.mkdir(exist_ok=True)
     stamp.write_text(wanted)
 
 
