@@ -1,0 +1,239 @@
+// The live page's composition: the link's events become changes of the model, at most ten times a second.
+
+import { getDocument, getText, HttpError } from "../net/api";
+import { Link } from "../net/link";
+import type { Change } from "../state/model";
+import { NoSuchSeries, type SeriesSource } from "../state/curves";
+import { Page } from "../state/page";
+import { isOver } from "../state/model";
+import {
+  asEpoch,
+  asEpochs,
+  asEvent,
+  asEvents,
+  asHello,
+  asMetrics,
+  asPoints,
+  asRanks,
+  asResources,
+  asRun,
+  asSeries,
+} from "../wire/guards";
+
+const FLUSH_MS = 100;
+const METRICS_MS = 15_000;
+const EAGER_RESOURCES_RANKS = 64;
+
+export function livePage(base: string): Page {
+  const page: Page = new Page("live", seriesOf(base), {
+    resources: (path) => loadResources(base, page, path),
+    svg: () => getText(base, "graph.svg").catch(() => null),
+  });
+  new Feed(base, page).start();
+  return page;
+}
+
+function seriesOf(base: string): SeriesSource {
+  return {
+    async series({ metric, path, x, from, to, points }) {
+      const query: Record<string, string> = { metric, path, x, points: String(points) };
+      if (from !== null) query["from"] = String(from);
+      if (to !== null) query["to"] = String(to);
+      try {
+        return await getDocument(base, "api/v1/series", asSeries, query);
+      } catch (error) {
+        if (error instanceof HttpError && error.status === 404) throw new NoSuchSeries(metric);
+        throw error;
+      }
+    },
+  };
+}
+
+async function loadResources(base: string, page: Page, path: string): Promise<void> {
+  const records = await getDocument(base, "api/v1/resources", asResources, { path });
+  page.change([{ kind: "resources", records, fresh: true }]);
+}
+
+class Feed {
+  private pending: Change[] = [];
+  private flushAt = 0;
+  private scheduled = false;
+  /** While the whole state is being loaded, what streams in waits: it is newer. */
+  private loading: object | null = null;
+  private metricsAt = 0;
+  private runId: string | null = null;
+  private readonly link: Link;
+
+  constructor(
+    private readonly base: string,
+    private readonly page: Page,
+  ) {
+    this.link = new Link(base, page.path.peek(), {
+      event: (name, data) => this.receive(name, data),
+      status: (connected, silentMs) => this.status(connected, silentMs),
+      resync: () => void this.load(),
+    });
+  }
+
+  start(): void {
+    this.page.path.subscribe((path) => {
+      this.link.setPath(path);
+      this.page.curves.restart(path);
+    });
+    void this.load();
+  }
+
+  private status(connected: boolean, silentMs: number): void {
+    const { connection, heardAt } = this.page;
+    if (connection.peek() === "other run") return;
+    if (connected) {
+      heardAt.value = Math.max(heardAt.peek(), performance.now() - silentMs);
+      connection.value = this.page.model.peek().complete ? "over" : "live";
+    } else if (this.page.model.peek().complete || isOver(this.page.run.peek())) {
+      connection.value = "over";
+      this.page.curves.frozen = true;
+      this.link.close();
+    } else if (connection.peek() !== "connecting" || performance.now() > 3000) {
+      connection.value = "disconnected";
+    }
+  }
+
+  private receive(name: string, data: string): void {
+    this.page.heardAt.value = performance.now();
+    if (this.page.connection.peek() === "other run") return;
+    try {
+      this.take(name, JSON.parse(data));
+    } catch (error) {
+      this.page.problem.value = `The page did not understand "${name}": ${String(error)}`;
+    }
+  }
+
+  private take(name: string, value: unknown): void {
+    const at = performance.now();
+    switch (name) {
+      case "hello":
+        this.greet(asHello(value));
+        break;
+      case "run":
+        this.put({ kind: "run", run: asRun(value), at });
+        break;
+      case "complete":
+        this.put({ kind: "complete", run: asRun(value), at });
+        this.page.connection.value = "over";
+        this.keepEverything();
+        break;
+      case "ranks":
+        this.put({ kind: "ranks", ranks: asRanks(value), at });
+        break;
+      case "points": {
+        const points = asPoints(value);
+        this.page.curves.take(points);
+        this.put({ kind: "points", points });
+        break;
+      }
+      case "epoch":
+        this.put({ kind: "epochs", epochs: [asEpoch(value)] });
+        break;
+      case "event":
+        this.put({ kind: "events", events: [asEvent(value)] });
+        break;
+      case "resources":
+        this.put({ kind: "resources", records: asResources(value), fresh: false });
+        break;
+    }
+  }
+
+  private greet(hello: ReturnType<typeof asHello>): void {
+    if (this.runId !== null && hello.run !== this.runId) {
+      this.page.connection.value = "other run";
+      this.link.close();
+      return;
+    }
+    this.runId = hello.run;
+    this.page.connection.value = "live";
+    if (!hello.resumed) void this.load();
+  }
+
+  private put(change: Change): void {
+    this.pending.push(change);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    const wait = Math.max(0, this.flushAt + FLUSH_MS - performance.now());
+    setTimeout(() => {
+      // A hidden page gets no frames; its title goes on.
+      if (document.hidden) this.flush();
+      else requestAnimationFrame(() => this.flush());
+    }, wait);
+  }
+
+  private flush(): void {
+    this.scheduled = false;
+    if (this.loading !== null) return;
+    this.flushAt = performance.now();
+    const changes = this.pending;
+    this.pending = [];
+    if (changes.length > 0) this.page.change(changes);
+    this.refreshMetrics(changes);
+  }
+
+  /** A name never seen brings its unit and reduction from the server, and counts are brought up to date now and then. */
+  private refreshMetrics(changes: Change[]): void {
+    const isNamed = changes.some((change) => change.kind === "points");
+    const isNew = this.page.model.peek().metrics.some((metric) => metric.points === 0);
+    const wait = isNew ? 1000 : METRICS_MS;
+    if (!isNamed || performance.now() - this.metricsAt < wait) return;
+    this.metricsAt = performance.now();
+    getDocument(this.base, "api/v1/metrics", asMetrics)
+      .then((metrics) => this.put({ kind: "metrics", metrics }))
+      .catch(() => undefined);
+  }
+
+  private async load(): Promise<void> {
+    const turn = {};
+    this.loading = turn;
+    const at = performance.now();
+    try {
+      const [run, ranks, metrics, epochs, events] = await Promise.all([
+        getDocument(this.base, "api/v1/run", asRun),
+        getDocument(this.base, "api/v1/ranks", asRanks),
+        getDocument(this.base, "api/v1/metrics", asMetrics),
+        getDocument(this.base, "api/v1/epochs", asEpochs),
+        getDocument(this.base, "api/v1/events", asEvents),
+      ]);
+      if (this.loading !== turn) return;
+      if (this.runId !== null && run.id !== this.runId) return;
+      this.runId = run.id;
+      this.page.problem.value = null;
+      this.page.change([
+        { kind: "run", run, at },
+        { kind: "ranks", ranks, at },
+        { kind: "metrics", metrics },
+        { kind: "epochs", epochs },
+        { kind: "events", events },
+      ]);
+      this.page.curves.restart(this.page.path.peek());
+      if (ranks.length <= EAGER_RESOURCES_RANKS) void loadResources(this.base, this.page, "root").catch(() => undefined);
+      if (isOver(run)) this.keepEverything();
+      else this.preload();
+    } catch (error) {
+      if (error instanceof HttpError) this.page.problem.value = error.message;
+    } finally {
+      if (this.loading === turn) this.loading = null;
+      this.flush();
+    }
+  }
+
+  private preload(): void {
+    const { curves, model, view } = this.page;
+    const { path, x } = view.peek();
+    curves.preload(model.peek().metrics.map((metric) => curves.get(metric.name, path, x)));
+  }
+
+  /** The controller will leave: whatever may still be asked for is fetched now. */
+  private keepEverything(): void {
+    const { curves, model } = this.page;
+    const names = model.peek().metrics.map((metric) => metric.name);
+    const axes = ["step", "relative", "time", "epoch"] as const;
+    curves.preload(axes.flatMap((axis) => names.map((name) => curves.get(name, "root", axis))));
+  }
+}

@@ -1,0 +1,71 @@
+import { useEffect, useRef } from "preact/hooks";
+import type { Crosshair } from "./crosshair";
+import type { Picture } from "./aligned";
+import { Plot, type Frame } from "./plot";
+
+interface Props {
+  picture: Picture;
+  frame: Frame;
+  crosshair: Crosshair;
+  label: string;
+  onPoint(index: number | null): void;
+  onZoom(from: number, to: number): void;
+  onReset(): void;
+}
+
+/** A plot in the page: it follows its box's size and can be driven by keys. */
+export function PlotView(props: Props) {
+  const host = useRef<HTMLDivElement>(null);
+  const plot = useRef<Plot | null>(null);
+  const latest = useRef(props);
+  const point = useRef<number | null>(null);
+  latest.current = props;
+
+  useEffect(() => {
+    const element = host.current;
+    if (element === null) return undefined;
+    const events = {
+      onPoint: (index: number | null) => {
+        point.current = index;
+        latest.current.onPoint(index);
+      },
+      onZoom: (from: number, to: number) => latest.current.onZoom(from, to),
+      onReset: () => latest.current.onReset(),
+    };
+    const made = new Plot(element, events, props.crosshair);
+    plot.current = made;
+    const observer = new ResizeObserver(() => paint(made, element, latest.current));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [props.crosshair]);
+
+  useEffect(() => {
+    if (plot.current !== null && host.current !== null) paint(plot.current, host.current, props);
+  }, [props.picture, props.frame]);
+
+  return (
+    <div
+      ref={host}
+      class="plot"
+      role="img"
+      tabIndex={0}
+      aria-label={props.label}
+      onKeyDown={(event) => {
+        const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
+        if (by !== undefined) {
+          event.preventDefault();
+          plot.current?.step(by, point.current);
+        } else if (event.key === "Escape") props.onReset();
+      }}
+    />
+  );
+}
+
+function paint(plot: Plot, element: HTMLElement, { picture, frame }: Props): void {
+  const { clientWidth, clientHeight } = element;
+  if (clientWidth > 0 && clientHeight > 0) plot.draw(picture, frame, clientWidth, clientHeight);
+}

@@ -1,0 +1,19 @@
+// One crosshair for all charts: whoever is pointed at says where, in x; the others follow.
+
+export interface Follower {
+  /** Moves the crosshair to x, or hides it. */
+  follow(x: number | null): void;
+}
+
+export class Crosshair {
+  private readonly followers = new Set<Follower>();
+
+  join(follower: Follower): () => void {
+    this.followers.add(follower);
+    return () => this.followers.delete(follower);
+  }
+
+  point(x: number | null, from: Follower): void {
+    for (const follower of this.followers) if (follower !== from) follower.follow(x);
+  }
+}

@@ -1,0 +1,42 @@
+import type { RefObject } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+const MARGIN = "300px 0px";
+const watched = new WeakMap<Element, (isIn: boolean) => void>();
+let observer: IntersectionObserver | null = null;
+
+function shared(): IntersectionObserver {
+  observer ??= new IntersectionObserver(
+    (entries) => entries.forEach((entry) => watched.get(entry.target)?.(entry.isIntersecting)),
+    { rootMargin: MARGIN },
+  );
+  return observer;
+}
+
+/** Whether an element is in view, or nearly: what is not needs no drawing. */
+export function useInView(ref: RefObject<Element>): boolean {
+  const [isIn, setIn] = useState(false);
+  useEffect(() => {
+    const element = ref.current;
+    if (element === null) return undefined;
+    watched.set(element, setIn);
+    shared().observe(element);
+    return () => {
+      watched.delete(element);
+      shared().unobserve(element);
+    };
+  }, []);
+  return isIn;
+}
+
+/** True while the page is being printed: everything is drawn then. */
+export function usePrinting(): boolean {
+  const [isPrinting, setPrinting] = useState(false);
+  useEffect(() => {
+    const query = matchMedia("print");
+    const onChange = () => setPrinting(query.matches);
+    query.addEventListener("change", onChange);
+    return () => query.removeEventListener("change", onChange);
+  }, []);
+  return isPrinting;
+}

@@ -1,0 +1,270 @@
+// The one place that knows uPlot.
+
+import uPlot from "uplot";
+import { nearest } from "../lib/search";
+import * as format from "../lib/format";
+import type { XAxis } from "../wire/types.gen";
+import { extent, isolated, padded, type Column, type Picture } from "./aligned";
+import type { Crosshair, Follower } from "./crosshair";
+import { paintMarks } from "./marks";
+import { palette } from "./palette";
+
+export interface PlotEvents {
+  /** Index into the picture's x under the crosshair, or null. */
+  onPoint(index: number | null): void;
+  onZoom(from: number, to: number): void;
+  onReset(): void;
+}
+
+export interface Frame {
+  xKind: XAxis;
+  /** What x shows. */
+  range: readonly [number, number];
+  /** A moment to mark, or null. */
+  at: number | null;
+  yFormat: (value: number) => string;
+  /** Fixed lower and upper end of y, or null. */
+  yRange: readonly [number, number] | null;
+}
+
+const TOUCH_PX = 3;
+
+/** One chart. `draw` is cheap when only data changed; lines that appear or go rebuild it. */
+export class Plot implements Follower {
+  private plot: uPlot | null = null;
+  private shape = "";
+  private picture: Picture | null = null;
+  private frame: Frame | null = null;
+  private readonly leave: () => void;
+  private following = false;
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly events: PlotEvents,
+    private readonly crosshair: Crosshair,
+  ) {
+    this.leave = crosshair.join(this);
+  }
+
+  destroy(): void {
+    this.leave();
+    this.plot?.destroy();
+    this.plot = null;
+  }
+
+  draw(picture: Picture, frame: Frame, width: number, height: number): void {
+    this.picture = picture;
+    this.frame = frame;
+    const shape = shapeOf(picture, frame);
+    const data = [picture.x, ...columnsOf(picture)] as unknown as uPlot.AlignedData;
+    if (this.plot === null || shape !== this.shape) {
+      this.plot?.destroy();
+      this.shape = shape;
+      this.plot = new uPlot(this.options(picture, frame, width, height), data, this.host);
+      return;
+    }
+    const { plot } = this;
+    if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
+    plot.batch(() => {
+      plot.setData(data, false);
+      plot.setScale("x", { min: frame.range[0], max: frame.range[1] });
+    });
+  }
+
+  follow(x: number | null): void {
+    if (this.plot === null) return;
+    this.following = true;
+    const isShown = x !== null && this.frame !== null && x >= this.frame.range[0] && x <= this.frame.range[1];
+    this.plot.setCursor(isShown ? { left: this.plot.valToPos(x, "x"), top: 0 } : { left: -10, top: -10 });
+    this.following = false;
+  }
+
+  /** Moves the crosshair by whole points, from the keyboard. */
+  step(by: number, from: number | null): void {
+    const { plot, picture, frame } = this;
+    if (plot === null || picture === null || frame === null || picture.x.length === 0) return;
+    const start = from ?? (by > 0 ? nearest(picture.x, frame.range[0]) - 1 : nearest(picture.x, frame.range[1]) + 1);
+    const index = Math.min(picture.x.length - 1, Math.max(0, start + by));
+    plot.setCursor({ left: plot.valToPos(picture.x[index] ?? 0, "x"), top: 0 });
+  }
+
+  private pointed(): void {
+    const { plot, picture } = this;
+    if (plot === null || picture === null) return;
+    const left = plot.cursor.left ?? -1;
+    const x = left >= 0 ? plot.posToVal(left, "x") : null;
+    if (!this.following) this.crosshair.point(x, this);
+    this.events.onPoint(x === null ? null : reachable(picture, x));
+  }
+
+  private selected(): void {
+    const { plot } = this;
+    if (plot === null || plot.select.width < TOUCH_PX) return;
+    const from = plot.posToVal(plot.select.left, "x");
+    const to = plot.posToVal(plot.select.left + plot.select.width, "x");
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.events.onZoom(from, to);
+  }
+
+  private yRange(): [number, number] {
+    const { picture, frame } = this;
+    if (picture === null || frame === null) return [0, 1];
+    if (frame.yRange !== null) return [frame.yRange[0], frame.yRange[1]];
+    const found = extent(picture, frame.range[0], frame.range[1]);
+    return found === null ? (picture.log ? [0.1, 1] : [0, 1]) : padded(found, picture.log);
+  }
+
+  private options(picture: Picture, frame: Frame, width: number, height: number): uPlot.Options {
+    const colors = palette();
+    return {
+      width,
+      height,
+      padding: [8, 10, 0, 0],
+      pxAlign: 0,
+      legend: { show: false },
+      cursor: {
+        y: false,
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 6, width: 1.5 },
+        bind: {
+          dblclick: () => () => {
+            this.events.onReset();
+            return null;
+          },
+        },
+      },
+      select: { show: true, left: 0, top: 0, width: 0, height: 0 },
+      scales: {
+        x: { time: false, auto: false, range: () => [this.frame?.range[0] ?? 0, this.frame?.range[1] ?? 1] },
+        y: { distr: picture.log ? 3 : 1, range: () => this.yRange() },
+      },
+      axes: [xAxis(frame.xKind, colors), yAxis(frame, colors, picture.log)],
+      series: [{}, ...seriesOf(picture, colors)],
+      ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.16) }] }),
+      hooks: {
+        setCursor: [() => this.pointed()],
+        setSelect: [() => this.selected()],
+        draw: [
+          (plot) => {
+            if (this.picture !== null) paintMarks(plot, this.picture.marks, this.frame?.at ?? null);
+          },
+        ],
+      },
+    };
+  }
+}
+
+/** The entry under the pointer, if one is near enough to speak for it: a metric that began later says nothing. */
+function reachable(picture: Picture, x: number): number | null {
+  const index = nearest(picture.x, x);
+  const first = picture.x[0];
+  const last = picture.x[picture.x.length - 1];
+  if (index < 0 || first === undefined || last === undefined) return null;
+  const spacing = picture.x.length > 1 ? (last - first) / (picture.x.length - 1) : Infinity;
+  return x < first - spacing || x > last + spacing ? null : index;
+}
+
+function shapeOf(picture: Picture, frame: Frame): string {
+  const lines = picture.lines.map((line) => `${line.key}:${line.color}:${line.width}:${line.alpha}:${line.dashed ?? false}`);
+  return JSON.stringify([lines, picture.band?.color ?? null, picture.log, frame.xKind, palette().text, palette().grid]);
+}
+
+function columnsOf(picture: Picture): Column[] {
+  const band = picture.band === null ? [] : [picture.band.low, picture.band.high];
+  return [...band, ...picture.lines.map((line) => line.values)];
+}
+
+function seriesOf(picture: Picture, colors: ReturnType<typeof palette>): uPlot.Series[] {
+  const edge: uPlot.Series = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: false };
+  const band = picture.band === null ? [] : [edge, edge];
+  const lines = picture.lines.map((line): uPlot.Series => {
+    const stroke = tint(colors.lines[line.color % colors.lines.length] ?? "", line.alpha);
+    return {
+      label: line.label,
+      stroke,
+      width: line.width,
+      ...(line.dashed === true ? { dash: [5, 4] } : {}),
+      points: {
+        show: true,
+        size: Math.max(4, line.width * 3),
+        width: 0,
+        fill: stroke,
+        filter: (plot, index) => {
+          const [from, to] = plot.series[0]?.idxs ?? [0, 0];
+          const values = plot.data[index] as Column;
+          return isFew(values, from, to) ? present(values, from, to) : isolated(values, from, to);
+        },
+      },
+    };
+  });
+  return [...band, ...lines];
+}
+
+const FEW = 24;
+
+function isFew(values: Column, from: number, to: number): boolean {
+  return to - from < FEW && values.length > 0;
+}
+
+function present(values: Column, from: number, to: number): number[] {
+  const out: number[] = [];
+  for (let i = Math.max(0, from); i <= to; i++) if (typeof values[i] === "number") out.push(i);
+  return out;
+}
+
+function tint(color: string, alpha: number): string {
+  if (alpha >= 1 || !/^#[0-9a-f]{6}$/i.test(color)) return color;
+  return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
+}
+
+function xAxis(kind: XAxis, colors: ReturnType<typeof palette>): uPlot.Axis {
+  return {
+    stroke: colors.muted,
+    font: colors.font,
+    size: 24,
+    gap: 4,
+    space: kind === "time" ? 70 : 56,
+    grid: { stroke: colors.grid, width: 1 },
+    ticks: { show: false },
+    ...(kind === "step" || kind === "epoch" ? { incrs: WHOLE } : { incrs: SECONDS }),
+    values: (_plot, splits) => splits.map((value) => xLabel(kind, value)),
+  };
+}
+
+const WHOLE = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const SECONDS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
+
+/** A value of x as an axis or a read-out says it. */
+export function xLabel(kind: XAxis, value: number): string {
+  if (kind === "time") return format.timeOfDay(value);
+  return kind === "relative" ? format.clock(value) : format.tick(value);
+}
+
+function yAxis(frame: Frame, colors: ReturnType<typeof palette>, log: boolean): uPlot.Axis {
+  return {
+    stroke: colors.muted,
+    font: colors.font,
+    size: (_plot, values) => Math.max(36, 12 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0))),
+    gap: 6,
+    space: 34,
+    grid: { stroke: colors.grid, width: 1 },
+    ticks: { show: false },
+    values: (_plot, splits) => splits.map((value) => (value === null ? "" : frame.yFormat(value))),
+    ...(log ? { filter: (_plot, splits) => thinned(splits) } : {}),
+  };
+}
+
+/** On a log scale whole decades are labelled, or fewer when there are many. */
+function thinned(splits: number[]): (number | null)[] {
+  const decades = splits.filter(isDecade).length;
+  if (decades < 2) return splits;
+  const stride = Math.ceil(decades / 5);
+  let seen = 0;
+  return splits.map((value) => (isDecade(value) && seen++ % stride === 0 ? value : null));
+}
+
+function isDecade(value: number): boolean {
+  const power = Math.log10(value);
+  return Math.abs(power - Math.round(power)) < 1e-9;
+}
+

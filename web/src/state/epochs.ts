@@ -1,0 +1,31 @@
+// What the table of epochs needs beyond the records.
+
+import { real } from "../wire/numbers";
+import type { EpochRecord } from "../wire/types.gen";
+import { inPageOrder } from "./merge";
+
+/** Every metric that any epoch has, in page order. */
+export function metricColumns(epochs: EpochRecord[]): string[] {
+  return [...new Set(epochs.flatMap((record) => Object.keys(record.metrics)))].sort(inPageOrder);
+}
+
+const MORE_IS_BETTER = /acc|auc|f1|precision|recall|bleu|rouge|iou|dice|\br2\b|reward|score|psnr|ssim|map\b|throughput/i;
+const LESS_IS_BETTER = /loss|err|perplexity|ppl|wer\b|cer\b|mse|mae|rmse|fid\b|nll|divergence/i;
+
+/** Whether more or less of a metric is better, by its name; null when the name does not say. */
+export function goalOf(name: string): "max" | "min" | null {
+  if (LESS_IS_BETTER.test(name)) return "min";
+  return MORE_IS_BETTER.test(name) ? "max" : null;
+}
+
+/** The complete epoch with the best finite value, or null when there are fewer than two or the name does not say. */
+export function bestOf(name: string, epochs: EpochRecord[]): number | null {
+  const goal = goalOf(name);
+  const known = epochs
+    .filter((record) => record.complete)
+    .map((record) => ({ epoch: record.epoch, value: real(record.metrics[name]) }))
+    .filter((item): item is { epoch: number; value: number } => item.value !== null && Number.isFinite(item.value));
+  if (goal === null || known.length < 2) return null;
+  const better = (a: number, b: number) => (goal === "max" ? a > b : a < b);
+  return known.reduce((best, item) => (better(item.value, best.value) ? item : best)).epoch;
+}

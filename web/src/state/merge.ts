@@ -1,0 +1,89 @@
+// Merging what a stream repeats: the same thing told twice is one thing.
+
+import type { EpochRecord, EventRecord, MetricEntry, PointsEvent, ResourceRecord } from "../wire/types.gen";
+
+const RESOURCES_KEPT = 20_000;
+
+function mergeBy<T>(old: T[], fresh: T[], key: (item: T) => number): T[] {
+  if (fresh.length === 0) return old;
+  const byKey = new Map(old.map((item) => [key(item), item]));
+  for (const item of fresh) byKey.set(key(item), item);
+  return [...byKey.values()].sort((a, b) => key(a) - key(b));
+}
+
+/** A later record of the same epoch amends it. */
+export function mergeEpochs(old: EpochRecord[], fresh: EpochRecord[]): EpochRecord[] {
+  return mergeBy(old, fresh, (record) => record.epoch);
+}
+
+/** A later record of the same id carries the newer count and activity. */
+export function mergeEvents(old: EventRecord[], fresh: EventRecord[]): EventRecord[] {
+  return mergeBy(old, fresh, (record) => record.id);
+}
+
+/** Samples are known by path and time; the oldest go when there are too many. */
+export function mergeResources(old: ResourceRecord[], fresh: ResourceRecord[]): ResourceRecord[] {
+  if (fresh.length === 0) return old;
+  const from = Math.min(...fresh.map((record) => record.time));
+  const recent = new Set<string>();
+  for (let i = old.length - 1; i >= 0; i--) {
+    const record = old[i];
+    if (record === undefined || record.time < from) break;
+    recent.add(`${record.time} ${record.path} ${record.rank}`);
+  }
+  const news = fresh.filter((record) => !recent.has(`${record.time} ${record.path} ${record.rank}`));
+  if (news.length === 0) return old;
+  const last = old[old.length - 1];
+  const merged = [...old, ...news];
+  if (last !== undefined && from < last.time) merged.sort((a, b) => a.time - b.time);
+  return merged.length > RESOURCES_KEPT ? merged.slice(merged.length - RESOURCES_KEPT) : merged;
+}
+
+/** `loss` first, then by name: the order of page, CSV and lines. */
+export function inPageOrder(a: string, b: string): number {
+  if (a === b) return 0;
+  if (a === "loss") return -1;
+  if (b === "loss") return 1;
+  return a < b ? -1 : 1;
+}
+
+function blank(name: string): MetricEntry {
+  return {
+    name,
+    kind: "gauge",
+    unit: null,
+    reduction: "mean",
+    paths: [],
+    rank_count: 0,
+    points: 0,
+    first_step: null,
+    last_step: null,
+    last: null,
+    non_finite: 0,
+  };
+}
+
+/** Metrics with the latest value and steps of what just came; a name never seen is added. */
+export function mergeMetrics(old: MetricEntry[], points: PointsEvent): MetricEntry[] {
+  const byName = new Map(old.map((metric) => [metric.name, metric]));
+  let added = false;
+  for (const [name, update] of Object.entries(points.metrics)) {
+    const end = update.step.length - 1;
+    const first = update.step[0];
+    const last = update.step[end];
+    if (first === undefined || last === undefined) continue;
+    const known = byName.get(name);
+    added ||= known === undefined;
+    const before = known ?? blank(name);
+    const isNewest = before.last_step === null || last >= before.last_step;
+    byName.set(name, {
+      ...before,
+      first_step: Math.min(before.first_step ?? first, first),
+      last_step: Math.max(before.last_step ?? last, last),
+      last: isNewest ? (update.mean[end] ?? null) : before.last,
+      rank_count: Math.max(before.rank_count, update.count[end] ?? 0),
+    });
+  }
+  const merged = [...byName.values()];
+  return added ? merged.sort((a, b) => inPageOrder(a.name, b.name)) : merged;
+}

@@ -1,0 +1,133 @@
+// Everything the views read: signals of the run, of what one sees, and of the page itself.
+
+import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
+import { recall, recallSet, remember, rememberSet } from "../lib/remember";
+import type { RankEntry, RunDocument } from "../wire/types.gen";
+import { Curves, type SeriesSource, type Zoom } from "./curves";
+import { EMPTY, isOver, reduce, type Change, type Model } from "./model";
+import { formatView, isWithin, parentOf, parseView, type View } from "./view";
+
+export type Mode = "live" | "report";
+/** Of the page's own link to the controller, never of the run. */
+export type Connection = "connecting" | "live" | "disconnected" | "over" | "other run" | "report";
+export type Theme = "system" | "dark" | "light";
+
+/** What the page can ask for beyond the stream. */
+export interface Requests {
+  /** Loads all resource samples below a path; resolved when they are in the model. */
+  resources(path: string): Promise<void>;
+  svg(): Promise<string | null>;
+}
+
+export class Page {
+  readonly model: Signal<Model> = signal(EMPTY);
+  readonly view: Signal<View>;
+  readonly connection: Signal<Connection>;
+  /** When the controller was last heard, ms of `performance.now()`. */
+  readonly heardAt: Signal<number> = signal(0);
+  /** `performance.now()`, ticking while the page is visible. */
+  readonly now: Signal<number> = signal(performance.now());
+  readonly problem: Signal<string | null> = signal(null);
+  readonly theme: Signal<Theme>;
+  readonly pins: Signal<ReadonlySet<string>> = signal(recallSet("pins"));
+  readonly folded: Signal<ReadonlySet<string>> = signal(recallSet("folded"));
+  readonly logScaled: Signal<ReadonlySet<string>> = signal(recallSet("log"));
+  /** Metrics over which the ranks are laid. */
+  readonly spread: Signal<ReadonlySet<string>> = signal(new Set<string>());
+  readonly dismissed: Signal<number> = signal(-1);
+  readonly curves: Curves;
+
+  readonly run: ReadonlySignal<RunDocument | null> = computed(() => this.model.value.run);
+  readonly isOver: ReadonlySignal<boolean> = computed(() => isOver(this.run.value));
+  readonly path: ReadonlySignal<string> = computed(() => this.view.value.path);
+  /** Ranks at or below the path. */
+  readonly ranks: ReadonlySignal<RankEntry[]> = computed(() => {
+    const path = this.path.value;
+    return this.model.value.ranks.filter((rank) => isWithin(rank.path, path));
+  });
+  readonly metricNames: ReadonlySignal<string[]> = stable(() => this.model.value.metrics.map((metric) => metric.name));
+
+  constructor(
+    readonly mode: Mode,
+    source: SeriesSource,
+    readonly requests: Requests,
+    /** When the report was written, UTC seconds. */
+    readonly writtenAt: number | null = null,
+  ) {
+    this.curves = new Curves(source);
+    this.view = signal(parseView(location.hash));
+    this.connection = signal(mode === "report" ? "report" : "connecting");
+    const theme = recall("theme");
+    this.theme = signal(theme === "dark" || theme === "light" ? theme : "system");
+  }
+
+  change(changes: Change[]): void {
+    batch(() => {
+      this.model.value = changes.reduce(reduce, this.model.value);
+    });
+  }
+
+  /** Shows something else; `push` makes it a step that Back undoes. */
+  show(patch: Partial<View>, push = false): void {
+    const next = { ...this.view.value, ...patch };
+    const url = formatView(next);
+    if (url === formatView(this.view.value)) return;
+    if (push) history.pushState(null, "", url);
+    else history.replaceState(null, "", url);
+    this.view.value = next;
+  }
+
+  descend(path: string): void {
+    this.show({ path, zoom: this.view.value.zoom, at: null }, true);
+  }
+
+  ascend(): void {
+    const parent = parentOf(this.path.value);
+    if (parent !== null) this.show({ path: parent }, true);
+  }
+
+  zoomTo(zoom: Zoom): void {
+    this.show({ zoom });
+  }
+
+  setTheme(theme: Theme): void {
+    this.theme.value = theme;
+    remember("theme", theme === "system" ? null : theme);
+  }
+
+  togglePin(name: string): void {
+    this.pins.value = toggled(this.pins.value, name);
+    rememberSet("pins", this.pins.value);
+  }
+
+  toggleFold(group: string): void {
+    this.folded.value = toggled(this.folded.value, group);
+    rememberSet("folded", this.folded.value);
+  }
+
+  toggleLog(name: string): void {
+    this.logScaled.value = toggled(this.logScaled.value, name);
+    rememberSet("log", this.logScaled.value);
+  }
+
+  toggleSpread(name: string): void {
+    this.spread.value = toggled(this.spread.value, name);
+  }
+}
+
+export function toggled(set: ReadonlySet<string>, item: string): ReadonlySet<string> {
+  const next = new Set(set);
+  if (!next.delete(item)) next.add(item);
+  return next;
+}
+
+/** A computed list that keeps its identity while its elements stay the same. */
+function stable(compute: () => string[]): ReadonlySignal<string[]> {
+  let last: string[] = [];
+  return computed(() => {
+    const next = compute();
+    if (next.length === last.length && next.every((item, i) => item === last[i])) return last;
+    last = next;
+    return next;
+  });
+}

@@ -1,0 +1,80 @@
+// Who is slow: ranks in an order, the slowest named, phases told apart.
+
+import type { RankEntry } from "../wire/types.gen";
+import { median } from "./load";
+
+export type Column = "rank" | "step" | "share" | "throughput" | "age" | "state" | "generation" | "epoch" | "own" | "gpu" | "memory" | "cpu" | "offset";
+
+export interface Order {
+  column: Column;
+  descending: boolean;
+}
+
+const SLOW_RATIO = 1.1;
+const STATES = ["failed", "lost", "late", "alive", "finished"];
+
+/** Seconds of its own that a rank spends on a step: without waiting for peers when that is known. */
+export function ownStep(rank: RankEntry): number | null {
+  return rank.own_step_seconds ?? rank.step_seconds;
+}
+
+/** The rank that is slowest by more than a tenth of the median, or null when all are alike. */
+export function slowestOf(ranks: RankEntry[]): RankEntry | null {
+  const running = ranks.filter((rank) => ownStep(rank) !== null);
+  const usual = median(running.map(ownStep));
+  if (usual === null || running.length < 2) return null;
+  const slowest = running.reduce((worst, rank) => ((ownStep(rank) ?? 0) > (ownStep(worst) ?? 0) ? rank : worst));
+  return (ownStep(slowest) ?? 0) > usual * SLOW_RATIO ? slowest : null;
+}
+
+function keyOf(rank: RankEntry, column: Column): number | null {
+  switch (column) {
+    case "rank":
+      return rank.rank;
+    case "own":
+      return ownStep(rank);
+    case "step":
+      return rank.step;
+    case "epoch":
+      return rank.epoch;
+    case "share":
+      return rank.batch_share;
+    case "throughput":
+      return rank.throughput;
+    case "age":
+      return rank.age_seconds;
+    case "state":
+      return STATES.indexOf(rank.state);
+    case "generation":
+      return rank.generation;
+    case "gpu":
+      return rank.gpu?.util ?? null;
+    case "memory":
+      return rank.gpu?.memory_used ?? rank.memory;
+    case "cpu":
+      return rank.cpu;
+    case "offset":
+      return rank.clock_offset_seconds === null ? null : Math.abs(rank.clock_offset_seconds);
+  }
+}
+
+/** Sorted by a column; what is unknown comes last either way, equals by rank. */
+export function ordered(ranks: RankEntry[], { column, descending }: Order): RankEntry[] {
+  const sign = descending ? -1 : 1;
+  return [...ranks].sort((a, b) => {
+    const left = keyOf(a, column);
+    const right = keyOf(b, column);
+    if (left === null || right === null) return left === right ? a.rank - b.rank : left === null ? 1 : -1;
+    return left === right ? a.rank - b.rank : sign * (left - right);
+  });
+}
+
+/** Phases in the order of a step; those of users come after the known ones. */
+const KNOWN_PHASES = ["data", "forward", "step", "backward", "optimizer", "between steps", "waiting"];
+
+export function phaseNames(ranks: RankEntry[]): string[] {
+  const names = new Set(ranks.flatMap((rank) => Object.keys(rank.phases)));
+  const known = KNOWN_PHASES.filter((name) => names.has(name) && name !== "waiting");
+  const own = [...names].filter((name) => !KNOWN_PHASES.includes(name)).sort();
+  return [...known, ...own, ...(names.has("waiting") ? ["waiting"] : [])];
+}

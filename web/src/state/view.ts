@@ -1,0 +1,96 @@
+// What one sees, and its spelling in the URL's fragment, so that a link shows another person the same.
+
+import type { XAxis } from "../wire/types.gen";
+
+export const TABS = ["overview", "ranks", "resources", "model", "epochs", "config", "events"] as const;
+export type Tab = (typeof TABS)[number];
+export const AXES: readonly XAxis[] = ["step", "epoch", "time", "relative"];
+
+export interface View {
+  path: string;
+  tab: Tab;
+  x: XAxis;
+  zoom: readonly [number, number] | null;
+  filter: string;
+  /** 0 to 0.99. */
+  smooth: number;
+  band: boolean;
+  /** A moment on the x axis that is marked in every chart. */
+  at: number | null;
+}
+
+export const HOME: View = {
+  path: "root",
+  tab: "overview",
+  x: "step",
+  zoom: null,
+  filter: "",
+  smooth: 0,
+  band: true,
+  at: null,
+};
+
+const PATH_SEGMENTS = 3;
+const TEXT_LIMIT = 500;
+
+export function parseView(hash: string): View {
+  const fields = new URLSearchParams(hash.replace(/^#/, ""));
+  const tab = TABS.find((name) => name === fields.get("tab"));
+  const x = AXES.find((name) => name === fields.get("x"));
+  return {
+    path: parsePath(fields.get("path")),
+    tab: tab ?? HOME.tab,
+    x: x ?? HOME.x,
+    zoom: parseZoom(fields.get("zoom")),
+    filter: (fields.get("filter") ?? "").slice(0, TEXT_LIMIT),
+    smooth: Math.min(0.99, Math.max(0, number(fields.get("smooth")) ?? 0)),
+    band: fields.get("band") !== "0",
+    at: number(fields.get("at")),
+  };
+}
+
+function parsePath(text: string | null): string {
+  if (text === null || text.length > TEXT_LIMIT) return "root";
+  const segments = text.split("/").filter((segment) => segment !== "");
+  return segments[0] === "root" && segments.length <= PATH_SEGMENTS ? segments.join("/") : "root";
+}
+
+function parseZoom(text: string | null): View["zoom"] {
+  const [from, to, more] = (text ?? "").split(":").map(number);
+  if (from === null || to === null || from === undefined || to === undefined || more !== undefined) return null;
+  return from < to ? [from, to] : null;
+}
+
+function number(text: string | null): number | null {
+  if (text === null || text.trim() === "") return null;
+  const value = Number(text);
+  return Number.isFinite(value) ? value : null;
+}
+
+/** The fragment of a view, `#` included; what is as usual is left out. */
+export function formatView(view: View): string {
+  const parts = [`path=${encodeURIComponent(view.path).replaceAll("%2F", "/")}`];
+  if (view.tab !== HOME.tab) parts.push(`tab=${view.tab}`);
+  if (view.x !== HOME.x) parts.push(`x=${view.x}`);
+  if (view.zoom !== null) parts.push(`zoom=${rounded(view.zoom[0])}:${rounded(view.zoom[1])}`);
+  if (view.filter !== "") parts.push(`filter=${encodeURIComponent(view.filter)}`);
+  if (view.smooth > 0) parts.push(`smooth=${rounded(view.smooth)}`);
+  if (!view.band) parts.push("band=0");
+  if (view.at !== null) parts.push(`at=${rounded(view.at)}`);
+  return `#${parts.join("&")}`;
+}
+
+function rounded(value: number): string {
+  return String(Number(value.toPrecision(13)));
+}
+
+/** The path one level up, or null at the root. */
+export function parentOf(path: string): string | null {
+  const cut = path.lastIndexOf("/");
+  return cut < 0 ? null : path.slice(0, cut);
+}
+
+/** Whether `path` is `ancestor` or lies below it. */
+export function isWithin(path: string, ancestor: string): boolean {
+  return path === ancestor || path.startsWith(`${ancestor}/`);
+}

@@ -1,0 +1,156 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { compose, type RankCurve } from "../charts/compose";
+import type { Crosshair } from "../charts/crosshair";
+import type { Picture } from "../charts/aligned";
+import { useInView, usePrinting } from "../charts/inview";
+import { xLabel } from "../charts/plot";
+import { PlotView } from "../charts/PlotView";
+import * as format from "../lib/format";
+import { leafOf, plain } from "../lib/text";
+import type { Curve } from "../state/curves";
+import { spreadOf, type Spread } from "../state/spread";
+import type { MetricEntry } from "../wire/types.gen";
+import { ChartTools } from "./ChartTools";
+import { usePage } from "./context";
+import { Legend } from "./Legend";
+import { Name } from "./Name";
+
+interface Props {
+  metric: MetricEntry;
+  crosshair: Crosshair;
+  range: readonly [number, number];
+}
+
+/** One metric: its name, its value, its curve. Drawn only while in view. */
+export function ChartCard({ metric, crosshair, range }: Props) {
+  const ref = useRef<HTMLElement>(null);
+  const isInView = useInView(ref);
+  const isDrawn = usePrinting() || isInView;
+  const name = plain(metric.name);
+  return (
+    <article ref={ref} class="chart" aria-label={name}>
+      {isDrawn ? (
+        <Drawn metric={metric} crosshair={crosshair} range={range} />
+      ) : (
+        <h3 class="chart-name">
+          <Name text={leafOf(metric.name)} title={metric.name} />
+        </h3>
+      )}
+    </article>
+  );
+}
+
+function Drawn({ metric, crosshair, range }: Props) {
+  const page = usePage();
+  const { path, x, zoom, smooth, band, at } = page.view.value;
+  const solo = useSignal<string | null>(null);
+  const index = useSignal<number | null>(null);
+  const isLog = page.logScaled.value.has(metric.name);
+  const curve = page.curves.get(metric.name, path, x);
+  const spread = page.spread.value.has(metric.name) ? spreadOf(page.ranks.value) : null;
+  const rankCurves = useRankCurves(metric.name, curve, spread);
+  const origin = page.run.value?.started_at ?? 0;
+  const { entries, marks } = curve.view(zoom, origin);
+  const theme = page.theme.value;
+
+  const picture = useMemo(() => {
+    const ranks: RankCurve[] = rankCurves.map(({ rank, label, curve: own }) => ({ rank, label, entries: own.view(zoom, origin).entries }));
+    return compose(entries, marks, ranks, { log: isLog, band, smooth, solo: solo.value, label: curve.base?.reduction ?? "mean" });
+  }, [entries, marks, band, smooth, isLog, solo.value, theme, ...rankCurves.map(({ curve: own }) => own.changed.value)]);
+
+  const [from, to] = zoom ?? range;
+  const frame = useMemo(
+    () => ({ xKind: x, range: [from, to] as const, at, yFormat: format.tick, yRange: null }),
+    [x, from, to, at],
+  );
+  return (
+    <>
+      <div class="chart-head">
+        <h3 class="chart-name">
+          <Name text={leafOf(metric.name)} title={metric.name} />
+          {metric.unit !== null && <span class="chart-unit">{plain(metric.unit)}</span>}
+        </h3>
+        <ChartTools metric={metric.name} canSpread={page.ranks.value.length > 1} />
+        <Reading picture={picture} index={index.value} last={lastOf(entries.mean)} x={x} />
+      </div>
+      <Legend picture={picture} index={index.value} solo={solo} entries={entries} spread={spread} marks={marks.length} />
+      {isEmpty(picture) ? (
+        <Nothing curve={curve} hasMarks={marks.length > 0} />
+      ) : (
+        <PlotView
+          picture={picture}
+          frame={frame}
+          crosshair={crosshair}
+          label={spoken(metric, picture, entries.mean)}
+          onPoint={(point) => (index.value = point)}
+          onZoom={(low, high) => page.zoomTo([low, high])}
+          onReset={() => page.zoomTo(null)}
+        />
+      )}
+    </>
+  );
+}
+
+interface OwnCurve {
+  rank: number;
+  label: string;
+  curve: Curve;
+}
+
+/** The curves of the ranks laid over a chart, in use while it shows them; the cohort's own is in use as well. */
+function useRankCurves(metric: string, cohort: Curve, spread: Spread | null): OwnCurve[] {
+  const page = usePage();
+  const { path, x } = page.view.value;
+  const ranks = spread?.ranks ?? [];
+  const key = ranks.map((rank) => rank.path).join("\n");
+  const own = useMemo(
+    () => ranks.map((rank) => ({ rank: rank.rank, label: `rank ${rank.rank}`, curve: page.curves.get(metric, rank.path, x) })),
+    [key, metric, x, path],
+  );
+  useEffect(() => page.curves.use(cohort), [cohort]);
+  useEffect(() => {
+    const leave = own.map(({ curve }) => page.curves.use(curve));
+    return () => leave.forEach((stop) => stop());
+  }, [own]);
+  return own;
+}
+
+function lastOf(values: (number | null)[]): number | null {
+  for (let i = values.length - 1; i >= 0; i--) if (values[i] !== null) return values[i] ?? null;
+  return null;
+}
+
+function isEmpty(picture: Picture): boolean {
+  const isBlank = picture.lines.every((line) => line.values.every((value) => typeof value !== "number"));
+  return isBlank && picture.marks.length === 0 && picture.band === null;
+}
+
+/** The value at the crosshair with its x, else the latest. */
+function Reading({ picture, index, last, x }: { picture: Picture; index: number | null; last: number | null; x: "step" | "epoch" | "time" | "relative" }) {
+  const at = index === null ? undefined : picture.x[index];
+  const line = picture.lines[picture.lines.length - 1];
+  const value = index === null ? last : (line?.values[index] ?? null);
+  return (
+    <output class="reading" aria-live="off">
+      {at !== undefined && <span class="reading-x">{x === "step" || x === "epoch" ? `${x} ${format.count(at)}` : xLabel(x, at)}</span>}
+      <span class="reading-value">{format.metric(value)}</span>
+    </output>
+  );
+}
+
+function spoken(metric: MetricEntry, picture: Picture, values: (number | null)[]): string {
+  const last = format.metric(lastOf(values));
+  const marks = picture.marks.length > 0 ? `, ${picture.marks.length} not finite` : "";
+  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${marks}. Arrow keys move the crosshair.`;
+}
+
+function Nothing({ curve, hasMarks }: { curve: Curve; hasMarks: boolean }) {
+  const words = {
+    empty: "\u00a0",
+    ready: hasMarks ? "Only values that are not finite." : "No value in this range. Double-click a chart to see all.",
+    absent: "No value at this path.",
+    unreachable: "The controller does not answer; this is loaded as soon as it does.",
+  };
+  return <p class="plot plot-empty">{words[curve.state]}</p>;
+}

@@ -1,0 +1,118 @@
+import * as format from "../lib/format";
+import { csv } from "../lib/csv";
+import { plain } from "../lib/text";
+import { save } from "../lib/save";
+import { bestOf, metricColumns } from "../state/epochs";
+import { real } from "../wire/numbers";
+import type { EpochRecord } from "../wire/types.gen";
+import { usePage } from "./context";
+import { Empty } from "./Empty";
+import { Icon } from "./Icon";
+import { Name } from "./Name";
+
+/** Newest first, one column per metric, the best value of each marked. */
+export function Epochs() {
+  const page = usePage();
+  const { epochs, run } = page.model.value;
+  if (epochs.length === 0) {
+    return (
+      <Empty title="No epoch yet">
+        An epoch is listed when every live rank has reported it: <code>for epoch in mon.epochs(): …</code> or <code>mon.log_epoch(epoch, {"{…}"})</code>.
+      </Empty>
+    );
+  }
+  const metrics = metricColumns(epochs);
+  const best = new Map(metrics.map((name) => [name, bestOf(name, epochs)]));
+  const hasGpu = epochs.some((record) => record.gpu !== null || record.vram_used !== null);
+  return (
+    <section class="panel" aria-label="Epochs">
+      <header class="panel-head">
+        <h2>Epochs</h2>
+        <span class="panel-note">means over ranks; ★ best so far</span>
+        <button type="button" class="chip" onClick={() => save(`${safe(run?.name ?? "run")}-epochs.csv`, "text/csv;charset=utf-8", epochsCsv(epochs, metrics))}>
+          <Icon name="down" /> CSV
+        </button>
+      </header>
+      <div class="table-box">
+        <table class="table" aria-label="Epochs">
+          <thead>
+            <tr>
+              <th class="figure">epoch</th>
+              {metrics.map((name) => (
+                <th key={name} class="figure">
+                  <Name text={name} />
+                </th>
+              ))}
+              <th class="figure">took</th>
+              <th class="figure">samples/s</th>
+              <th class="figure">{hasGpu ? "gpu" : "cpu"}</th>
+              <th class="figure">ranks</th>
+              <th class="figure">ended</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...epochs].reverse().map((record) => (
+              <Row key={record.epoch} record={record} metrics={metrics} best={best} hasGpu={hasGpu} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+interface RowProps {
+  record: EpochRecord;
+  metrics: string[];
+  best: Map<string, number | null>;
+  hasGpu: boolean;
+}
+
+function Row({ record, metrics, best, hasGpu }: RowProps) {
+  return (
+    <tr class={record.complete ? "" : "is-open"}>
+      <td class="figure">
+        {record.epoch}
+        {!record.complete && <span class="tag">open</span>}
+      </td>
+      {metrics.map((name) => {
+        const isBest = best.get(name) === record.epoch;
+        return (
+          <td key={name} class={`figure ${isBest ? "is-best" : ""}`}>
+            {isBest && <span title="best so far">★ </span>}
+            {format.metric(real(record.metrics[name]))}
+          </td>
+        );
+      })}
+      <td class="figure">{format.duration(record.seconds)}</td>
+      <td class="figure">{format.compact(record.throughput)}</td>
+      <td class="figure">{format.percent(hasGpu ? record.gpu : record.cpu)}</td>
+      <td class="figure">{record.ranks}</td>
+      <td class="figure" title={format.moment(record.ended_at)}>
+        {record.ended_at === null ? format.UNKNOWN : format.timeOfDay(record.ended_at)}
+      </td>
+    </tr>
+  );
+}
+
+/** As `export_csv` writes it: the union of all epochs' metrics, an unknown cell is empty. */
+export function epochsCsv(epochs: EpochRecord[], metrics: string[]): string {
+  const header = ["epoch", "duration_s", ...metrics, "cpu_pct", "ram_used", "gpu_pct", "vram_used", "vram_total"];
+  const percent = (ratio: number | null) => (ratio === null ? null : Math.round(ratio * 1000) / 10);
+  const rows = epochs.map((record) => [
+    record.epoch,
+    record.seconds,
+    ...metrics.map((name) => real(record.metrics[name])),
+    percent(record.cpu),
+    record.memory_used,
+    percent(record.gpu),
+    record.vram_used,
+    record.vram_total,
+  ]);
+  return csv(header, rows);
+}
+
+/** A run's name as part of a file's. */
+export function safe(name: string): string {
+  return plain(name).replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80) || "run";
+}

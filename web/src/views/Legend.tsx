@@ -1,0 +1,88 @@
+import type { Signal } from "@preact/signals";
+import type { Line, Picture } from "../charts/aligned";
+import * as format from "../lib/format";
+import type { Entries } from "../state/columns";
+import type { Spread } from "../state/spread";
+
+interface Props {
+  picture: Picture;
+  index: number | null;
+  solo: Signal<string | null>;
+  entries: Entries;
+  spread: Spread | null;
+  marks: number;
+}
+
+const NEIGHBOURS = 6;
+
+/** What is drawn, each with its value at the crosshair; a click shows it alone, again shows all. */
+export function Legend({ picture, index, solo, entries, spread, marks }: Props) {
+  const at = index ?? picture.x.length - 1;
+  const hasBand = picture.band !== null || solo.value !== null;
+  const count = countAt(entries, index);
+  return (
+    <ul class="legend">
+      {[...picture.lines].reverse().map((line) =>
+        line.key === "raw" ? null : <Entry key={line.key} line={line} value={valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
+      )}
+      {hasBand && picture.band !== null && (
+        <li>
+          <button type="button" class="legend-entry" aria-pressed={solo.value === "band"} title="Show alone" onClick={() => toggle(solo, "band")}>
+            <i class="swatch-band" />
+            min–max <span class="figure">{bandText(picture, at)}</span>
+          </button>
+        </li>
+      )}
+      {solo.value !== null && (
+        <li>
+          <button type="button" class="legend-entry is-all" onClick={() => (solo.value = null)}>
+            show all
+          </button>
+        </li>
+      )}
+      {spread !== null && spread.total > spread.ranks.length && (
+        <li class="legend-note">
+          {spread.ranks.length} of {spread.total} ranks
+        </li>
+      )}
+      {marks > 0 && <li class="legend-note is-bad">✕ {format.count(marks)} not finite</li>}
+    </ul>
+  );
+}
+
+function Entry({ line, value, solo, note }: { line: Line; value: number | null; solo: Signal<string | null>; note: string }) {
+  return (
+    <li>
+      <button type="button" class="legend-entry" aria-pressed={solo.value === line.key} title={solo.value === line.key ? "Show all" : "Show alone"} onClick={() => toggle(solo, line.key)}>
+        <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""}`} />
+        {line.label}
+        {note} <span class="figure">{format.metric(value)}</span>
+      </button>
+    </li>
+  );
+}
+
+function toggle(solo: Signal<string | null>, key: string): void {
+  solo.value = solo.value === key ? null : key;
+}
+
+function countAt(entries: Entries, index: number | null): number {
+  return entries.count[index ?? entries.count.length - 1] ?? 0;
+}
+
+/** The line's value at a place, or the nearest it has there: ranks need not log the same steps. */
+function valueNear(line: Line, at: number): number | null {
+  for (let distance = 0; distance <= NEIGHBOURS; distance++) {
+    for (const i of [at - distance, at + distance]) {
+      const value = line.values[i];
+      if (value !== undefined) return value;
+    }
+  }
+  return null;
+}
+
+function bandText(picture: Picture, at: number): string {
+  const low = picture.band?.low[at];
+  const high = picture.band?.high[at];
+  return typeof low === "number" && typeof high === "number" ? `${format.metric(low)}–${format.metric(high)}` : format.UNKNOWN;
+}

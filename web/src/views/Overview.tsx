@@ -1,0 +1,114 @@
+import { useMemo } from "preact/hooks";
+import { Crosshair } from "../charts/crosshair";
+import { filterOf, groupOf, plain } from "../lib/text";
+import { domainOf } from "../state/domain";
+import type { MetricEntry } from "../wire/types.gen";
+import { ChartBar } from "./ChartBar";
+import { ChartCard } from "./ChartCard";
+import { usePage } from "./context";
+import { Empty } from "./Empty";
+import { Icon } from "./Icon";
+import { Standings } from "./Standings";
+
+/** All charts, and beside them who is slow. */
+export function Overview() {
+  const page = usePage();
+  const hasRanks = page.ranks.value.length > 0;
+  return (
+    <div class={`overview ${hasRanks ? "" : "is-alone"}`}>
+      <section class="charts" aria-label="Charts">
+        <ChartBar />
+        <Groups />
+      </section>
+      {hasRanks && <Standings />}
+    </div>
+  );
+}
+
+const PINNED = "\u0000pinned";
+
+function Groups() {
+  const page = usePage();
+  const crosshair = useMemo(() => new Crosshair(), []);
+  const { metrics } = page.model.value;
+  const { filter, x } = page.view.value;
+  const pins = page.pins.value;
+  const range = domainOf(page.model.value, x);
+  const groups = useMemo(() => grouped(metrics, filter, pins), [metrics, filter, pins]);
+  if (metrics.length === 0) return <NoMetrics />;
+  if (groups.length === 0) return <Empty title="No metric matches">Change the filter, or clear it to see all {metrics.length} metrics.</Empty>;
+  return (
+    <>
+      {groups.map(({ name, metrics: members }) => (
+        <Group key={name} name={name} metrics={members} crosshair={crosshair} range={range} />
+      ))}
+    </>
+  );
+}
+
+interface GroupProps {
+  name: string;
+  metrics: MetricEntry[];
+  crosshair: Crosshair;
+  range: readonly [number, number];
+}
+
+function Group({ name, metrics, crosshair, range }: GroupProps) {
+  const page = usePage();
+  const isFolded = page.folded.value.has(name);
+  const title = name === PINNED ? "pinned" : name === "" ? "metrics" : plain(name);
+  return (
+    <section class="group" aria-label={title}>
+      <h2 class="group-head">
+        <button type="button" aria-expanded={!isFolded} onClick={() => page.toggleFold(name)}>
+          <Icon name="chevron" class={isFolded ? "" : "is-open"} />
+          <bdi>{title}</bdi>
+          <span class="group-count">{metrics.length}</span>
+        </button>
+      </h2>
+      {!isFolded && (
+        <div class="grid">
+          {metrics.map((metric) => (
+            <ChartCard key={metric.name} metric={metric} crosshair={crosshair} range={range} />
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Pinned first, then what has no group, then the groups in the order of their first metric. */
+export function grouped(metrics: MetricEntry[], query: string, pins: ReadonlySet<string>): { name: string; metrics: MetricEntry[] }[] {
+  const filter = filterOf(query);
+  const groups = new Map<string, MetricEntry[]>([
+    [PINNED, []],
+    ["", []],
+  ]);
+  for (const metric of metrics) {
+    if (!filter.matches(metric.name)) continue;
+    const group = pins.has(metric.name) ? PINNED : groupOf(metric.name);
+    groups.set(group, [...(groups.get(group) ?? []), metric]);
+  }
+  return [...groups].filter(([, members]) => members.length > 0).map(([name, members]) => ({ name, metrics: members }));
+}
+
+function NoMetrics() {
+  const page = usePage();
+  if (page.run.value === null || page.run.value.state === "waiting") return <WaitingCharts />;
+  if (page.isOver.value) return <Empty title="No metric was logged">Nothing was logged before the run ended. Events and Config hold what is known.</Empty>;
+  return (
+    <Empty title="No metric yet">
+      The ranks are here and have logged nothing so far. Log any number, on any rank: <code>mon.log({"{"}"loss": loss{"}"})</code>
+    </Empty>
+  );
+}
+
+function WaitingCharts() {
+  return (
+    <div class="grid" aria-hidden="true">
+      {[0, 1, 2].map((i) => (
+        <div key={i} class="chart is-ghost" />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,36 @@
+import { slowestOf } from "../state/standings";
+import { usePage } from "./context";
+import { Empty } from "./Empty";
+import { useOrdering } from "./order";
+import { PhaseKey } from "./PhaseBar";
+import { allColumns } from "./rankColumns";
+import { RankTable } from "./RankTable";
+
+/** Every rank with everything known of it. */
+export function Ranks() {
+  const page = usePage();
+  const ranks = page.ranks.value;
+  const slowest = slowestOf(ranks)?.rank ?? null;
+  const { order, rows, hold } = useOrdering(ranks, { column: "rank", descending: false });
+  if (ranks.length === 0) {
+    return <Empty title="No rank yet">A rank appears here when its script constructs <code>trackside.Monitor</code>. If one should be here, <code>trackside doctor</code> says why it is silent.</Empty>;
+  }
+  return (
+    <section class="panel" aria-label="Ranks">
+      <header class="panel-head">
+        <h2>Ranks</h2>
+        <span class="panel-note">{ranks.length === 1 ? "1 rank" : `${ranks.length} ranks`} below {page.path.value}</span>
+      </header>
+      <RankTable
+        label="Ranks"
+        columns={allColumns(page, ranks, slowest)}
+        rows={rows}
+        order={order}
+        slowest={slowest}
+        hold={hold}
+        onPick={(rank) => page.show({ path: rank.path, tab: "overview" }, true)}
+      />
+      <PhaseKey ranks={ranks} />
+    </section>
+  );
+}

@@ -1,0 +1,193 @@
+import type { ComponentChildren } from "preact";
+import * as format from "../lib/format";
+import { latestOfHosts, loadOf } from "../state/load";
+import type { RankEntry } from "../wire/types.gen";
+import { elapsedSeconds, etaSeconds } from "./clocks";
+import { usePage } from "./context";
+import { Meter } from "./Meter";
+import { Learning } from "./Learning";
+
+/** Alive? Learning? How long still? Is the hardware used? The figures one looks for first. */
+export function Vitals() {
+  return (
+    <section class="vitals" aria-label="Vital signs">
+      <Alive />
+      <Learning />
+      <Progress />
+      <TimeLeft />
+      <Throughput />
+      <Hardware />
+      <ProgressBar />
+    </section>
+  );
+}
+
+interface VitalProps {
+  label: string;
+  class?: string;
+  children: ComponentChildren;
+}
+
+export function Vital({ label, class: name, children }: VitalProps) {
+  return (
+    <div class={`vital ${name ?? ""}`} role="group" aria-label={label}>
+      <span class="vital-label">{label}</span>
+      {children}
+    </div>
+  );
+}
+
+function Alive() {
+  const page = usePage();
+  const run = page.run.value;
+  const counts = run?.ranks;
+  const alive = counts === undefined ? null : counts.alive + counts.late;
+  const isOver = page.isOver.value;
+  const shown = isOver ? (counts?.finished ?? null) : alive;
+  const world = run?.world_size ?? null;
+  const hosts = run?.hosts.length ?? 0;
+  const isShort = shown !== null && world !== null && shown < world && run?.state !== "waiting";
+  return (
+    <Vital label={isOver ? "Ranks finished" : "Ranks alive"}>
+      <span class={`vital-figure ${isShort ? "is-short" : ""}`}>
+        {format.count(shown)}
+        <small> / {format.count(world)}</small>
+      </span>
+      <span class="vital-note">
+        <RankDots ranks={page.model.value.ranks} />
+        {hosts > 0 && <span>{hosts === 1 ? "1 host" : `${hosts} hosts`}</span>}
+        {(run?.generation ?? 0) > 0 && <span> · generation {run?.generation}</span>}
+      </span>
+    </Vital>
+  );
+}
+
+const DOTS = 16;
+
+/** One mark a rank while there are few; what is wrong is taller, not only redder. */
+function RankDots({ ranks }: { ranks: RankEntry[] }) {
+  if (ranks.length < 2 || ranks.length > DOTS) return null;
+  return (
+    <span class="rank-dots" aria-hidden="true">
+      {ranks.map((rank) => (
+        <i key={rank.rank} class={`is-${rank.state}`} title={`rank ${rank.rank}: ${rank.state}`} />
+      ))}
+    </span>
+  );
+}
+
+function Progress() {
+  const run = usePage().run.value;
+  const hasEpoch = run?.epoch != null;
+  return (
+    <Vital label="Progress">
+      <span class="vital-figure">
+        {hasEpoch ? (
+          <>
+            <small>epoch </small>
+            {format.count(run.epoch)}
+            {run.epochs !== null && <small> / {format.count(run.epochs)}</small>}
+          </>
+        ) : (
+          <>
+            <small>step </small>
+            {format.count(run?.step)}
+          </>
+        )}
+      </span>
+      <span class="vital-note">
+        {hasEpoch ? `step ${format.count(run.step)}` : "no epochs reported"}
+        {run?.steps != null && ` of ${format.count(run.steps)}`}
+      </span>
+    </Vital>
+  );
+}
+
+function TimeLeft() {
+  const page = usePage();
+  const eta = etaSeconds(page);
+  const elapsed = elapsedSeconds(page);
+  if (page.isOver.value) {
+    return (
+      <Vital label="Took">
+        <span class="vital-figure">{format.duration(elapsed)}</span>
+        <span class="vital-note">ended {format.moment(page.run.value?.ended_at)}</span>
+      </Vital>
+    );
+  }
+  return (
+    <Vital label="Time left" class="vital-eta">
+      <span class={`vital-figure ${eta === null ? "is-unknown" : ""}`}>{eta === null ? "unknown" : format.clock(eta)}</span>
+      <span class="vital-note">
+        {format.clock(elapsed)} elapsed
+        {eta !== null && ` · ends about ${format.timeOfDay(Date.now() / 1000 + eta).slice(0, 5)}`}
+      </span>
+    </Vital>
+  );
+}
+
+function Throughput() {
+  const page = usePage();
+  const run = page.run.value;
+  const figure = format.compact(run?.throughput);
+  return (
+    <Vital label="Throughput">
+      <span class={`vital-figure ${figure === format.UNKNOWN ? "is-unknown" : ""}`}>{figure}</span>
+      <span class="vital-note">samples/s</span>
+    </Vital>
+  );
+}
+
+function Hardware() {
+  const page = usePage();
+  const model = page.model.value;
+  const load = loadOf(page.ranks.value, [...latestOfHosts(model.resources).values()]);
+  const hasGpu = load.gpu !== null || load.vramUsed !== null;
+  return (
+    <Vital label={hasGpu ? "GPU" : "CPU"} class="vital-hardware">
+      <Meter label={hasGpu ? "GPU" : "CPU"} ratio={hasGpu ? load.gpu : load.cpu} text={format.percent(hasGpu ? load.gpu : load.cpu)} />
+      <Meter
+        label={hasGpu ? "VRAM" : "RAM"}
+        ratio={hasGpu ? ratio(load.vramUsed, load.vramTotal) : ratio(load.memoryUsed, load.memoryTotal)}
+        text={hasGpu ? format.bytesOf(load.vramUsed, load.vramTotal) : format.bytesOf(load.memoryUsed, load.memoryTotal)}
+      />
+    </Vital>
+  );
+}
+
+export function ratio(part: number | null | undefined, whole: number | null | undefined): number | null {
+  return part === null || part === undefined || !whole ? null : part / whole;
+}
+
+const TICKS = 60;
+
+/** How much of the run is done, with the epochs as ticks. */
+function ProgressBar() {
+  const run = usePage().run.value;
+  const done = progressOf(run);
+  const epochs = run?.epochs ?? 0;
+  return (
+    <div
+      class="progress"
+      role="progressbar"
+      aria-label="Run"
+      aria-valuemin={0}
+      aria-valuemax={100}
+      {...(done === null ? {} : { "aria-valuenow": Math.round(done * 100) })}
+    >
+      <i class={`progress-done is-${run?.state ?? "waiting"}`} style={{ width: `${(done ?? 0) * 100}%` }} />
+      {epochs > 1 &&
+        epochs <= TICKS &&
+        Array.from({ length: epochs - 1 }, (_, i) => <b key={i} style={{ left: `${((i + 1) / epochs) * 100}%` }} />)}
+    </div>
+  );
+}
+
+/** 0 to 1, or null while the end is unknown. */
+export function progressOf(run: { state: string; step: number | null; steps: number | null; epoch: number | null; epochs: number | null } | null): number | null {
+  if (run === null) return null;
+  if (run.state === "finished") return 1;
+  if (run.steps && run.step !== null) return Math.min(1, run.step / run.steps);
+  if (run.epochs && run.epoch !== null) return Math.min(1, run.epoch / run.epochs);
+  return null;
+}

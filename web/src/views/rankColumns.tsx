@@ -1,0 +1,89 @@
+import * as format from "../lib/format";
+import { plain } from "../lib/text";
+import type { Page } from "../state/page";
+import { ownStep, phaseNames } from "../state/standings";
+import type { RankEntry } from "../wire/types.gen";
+import { ageSeconds } from "./clocks";
+import { Icon } from "./Icon";
+import { Name } from "./Name";
+import { PathLink } from "./Trail";
+import { longestStep, PhaseBar } from "./PhaseBar";
+import type { RankColumn } from "./RankTable";
+
+/** The columns of Standings. */
+export function standingColumns(page: Page, ranks: RankEntry[], slowest: number | null): RankColumn[] {
+  const names = phaseNames(ranks);
+  const longest = longestStep(ranks);
+  const columns: RankColumn[] = [
+    { key: "rank", title: "rank", about: "Global rank and its host", isText: true, cell: (rank) => <RankName rank={rank} isSlowest={rank.rank === slowest} /> },
+    { key: "phases", title: "phases", about: "Where a step's time goes; bars share one scale", isText: true, cell: (rank) => <PhaseBar rank={rank} names={names} longest={longest} /> },
+    { key: "own", title: "own step", about: "Mean time of a step without waiting for peers", cell: (rank) => <OwnStep rank={rank} /> },
+    { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => format.percent(rank.batch_share, 1) },
+    { key: "throughput", title: "samples/s", about: "Samples per second of own working time", cell: (rank) => format.compact(rank.throughput) },
+    { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => format.age(ageSeconds(page, rank)) },
+    { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} /> },
+  ];
+  if (!ranks.some((rank) => rank.generation > 0)) return columns;
+  return [...columns, { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation }];
+}
+
+/** All columns, for the tab of its own. */
+export function allColumns(page: Page, ranks: RankEntry[], slowest: number | null): RankColumn[] {
+  const base = standingColumns(page, ranks, slowest).filter((column) => column.key !== "generation");
+  return [
+    ...base,
+    { key: "epoch", title: "epoch", about: "Epoch it is in", cell: (rank) => format.count(rank.epoch) },
+    { key: "step", title: "step", about: "Latest step", cell: (rank) => format.count(rank.step) },
+    { key: "gpu", title: "gpu", about: "Utilisation of its own device, mean of the last interval", cell: (rank) => format.percent(rank.gpu?.util) },
+    { key: "memory", title: "memory", about: "Of its device, else of its processes", cell: (rank) => memory(rank) },
+    { key: "cpu", title: "cpu", about: "Share of the host's usable CPUs used by its process tree", cell: (rank) => format.percent(rank.cpu) },
+    { key: "offset", title: "clock", about: "Its wall clock against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
+    { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation },
+  ];
+}
+
+function memory(rank: RankEntry): string {
+  return rank.gpu?.memory_used != null ? format.bytesOf(rank.gpu.memory_used, rank.gpu.memory_total) : format.bytes(rank.memory);
+}
+
+function offset(seconds: number | null): string {
+  if (seconds === null) return format.UNKNOWN;
+  return `${seconds < 0 ? "−" : "+"}${format.duration(Math.abs(seconds))}`;
+}
+
+function RankName({ rank, isSlowest }: { rank: RankEntry; isSlowest: boolean }) {
+  return (
+    <span class="rank-name">
+      <PathLink path={rank.path} text={`rank${rank.rank}`} />
+      {rank.host !== null && <Name class="rank-host" text={rank.host} />}
+      {isSlowest && (
+        <span class="tag is-warn" title="Slowest by more than a tenth of the median">
+          ▲ slowest
+        </span>
+      )}
+      {!rank.monitored && (
+        <span class="tag" title="Its script has no Monitor: only the process is known">
+          no monitor
+        </span>
+      )}
+    </span>
+  );
+}
+
+function OwnStep({ rank }: { rank: RankEntry }) {
+  const isWhole = rank.own_step_seconds === null && rank.step_seconds !== null;
+  return <span title={isWhole ? "with waiting: what is its own cannot be told" : undefined}>{isWhole ? "≤ " : ""}{format.duration(ownStep(rank))}</span>;
+}
+
+function RankState({ rank }: { rank: RankEntry }) {
+  const detail = rank.signal ?? (rank.exit_code !== null && rank.exit_code !== 0 ? `exit ${rank.exit_code}` : null);
+  const phase = rank.state === "alive" || rank.state === "late" || rank.state === "lost" ? rank.phase : null;
+  const words = [rank.state, detail ?? phase].filter((word) => word !== null).join(" · ");
+  return (
+    <span class={`state is-${rank.state}`} title={plain(words)}>
+      <Icon name={rank.state} />
+      {rank.state}
+      {detail !== null && <small>{plain(detail)}</small>}
+    </span>
+  );
+}
