@@ -3,7 +3,7 @@
 PYTHON   ?= python3
 VENV     := .venv
 BIN      := $(VENV)/bin
-PIP      := $(BIN)/pip --disable-pip-version-check --quiet
+PIP      := $(BIN)/pip --disable-pip-version-check --quiet --quiet
 STAMPS   := $(VENV)/stamps
 CHROMIUM := /usr/bin/chromium
 MAKEFLAGS += --no-print-directory
