@@ -101,6 +101,13 @@ class LauncherGone:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessGone:
+    """The controller, on the same machine, sees that a session's process has ended."""
+
+    session: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """A signal, or a launcher, asked the controller to end."""
 
@@ -132,6 +139,7 @@ Input = (
     | StoreStalled
     | StoreRecovered
     | LauncherGone
+    | ProcessGone
     | StopAsked
     | Replayed
     | Ticked

@@ -1,0 +1,261 @@
+"""Values of many ranks at one step, reduced to one cohort value with its spread."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trackside.wire.columns import NO_EPOCH, PointBatch
+from trackside.wire.documents import Number, PointsUpdate
+from trackside.wire.messages import Reduction
+from trackside.wire.values import to_json_numbers
+
+Array = npt.NDArray[Any]
+
+WINDOW_STEPS = 4096
+"""Steps of one metric that can still be amended; the store holds all."""
+
+_ROW = np.dtype(
+    [
+        ("step", "i8"),
+        ("epoch", "i4"),
+        ("time", "f8"),
+        ("finite", "i8"),
+        ("bad", "i8"),
+        ("bad_value", "f8"),
+        ("sum", "f8"),
+        ("min", "f8"),
+        ("max", "f8"),
+        ("last", "f8"),
+        ("low_rank", "i4"),
+        ("high_rank", "i4"),
+        ("dirty", "?"),
+    ]
+)
+
+
+class GroupedSteps(msgspec.Struct, frozen=True):
+    """A batch reduced to one row per (metric, step), sorted so."""
+
+    metric: Array
+    rows: Array
+
+
+def group(batch: PointBatch) -> GroupedSteps:
+    """Reduce a batch; every column is handled as a whole."""
+    order = np.lexsort((batch.step, batch.metric))
+    metric, step = batch.metric[order], batch.step[order]
+    value, rank = batch.value[order], batch.rank[order]
+    starts = np.flatnonzero(np.r_[True, (metric[1:] != metric[:-1]) | (step[1:] != step[:-1])])
+    ends = np.r_[starts[1:], len(step)]
+    finite = np.isfinite(value)
+    rows = np.zeros(len(starts), _ROW)
+    rows["step"], rows["epoch"] = step[starts], batch.epoch[order][ends - 1]
+    rows["time"] = np.maximum.reduceat(batch.time[order], starts)
+    rows["finite"] = np.add.reduceat(finite.astype(np.int64), starts)
+    rows["bad"] = (ends - starts) - rows["finite"]
+    rows["last"] = value[ends - 1]
+    clean = value if finite.all() else np.where(finite, value, 0.0)
+    with np.errstate(over="ignore"):
+        rows["sum"] = np.add.reduceat(clean, starts)
+    low = np.where(finite, value, np.inf)
+    high = np.where(finite, value, -np.inf)
+    rows["min"], rows["max"] = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+    lengths = ends - starts
+    rows["low_rank"] = np.maximum.reduceat(np.where(low == np.repeat(rows["min"], lengths), rank, -1), starts)
+    rows["high_rank"] = np.maximum.reduceat(np.where(high == np.repeat(rows["max"], lengths), rank, -1), starts)
+    rows["bad_value"] = _bad_values(value, finite, starts)
+    rows["dirty"] = True
+    return GroupedSteps(metric[starts], rows)
+
+
+def _bad_values(value: Array, finite: Array, starts: Array) -> Array:
+    """One non-finite value of each group (NaN before infinities), 0 where there is none."""
+    if finite.all():
+        return np.zeros(len(starts))
+    with np.errstate(invalid="ignore"):
+        return np.add.reduceat(np.where(finite, 0.0, value), starts)
+
+
+def _merge_into(kept: Array, new: Array) -> None:
+    """Add rows of the same steps to what is kept of them."""
+    for name, combine in _COMBINE.items():
+        kept[name] = combine(kept[name], new[name])
+    lower, higher = new["min"] <= kept["min"], new["max"] >= kept["max"]
+    kept["low_rank"] = np.where(lower, new["low_rank"], kept["low_rank"])
+    kept["high_rank"] = np.where(higher, new["high_rank"], kept["high_rank"])
+    kept["min"], kept["max"] = np.minimum(kept["min"], new["min"]), np.maximum(kept["max"], new["max"])
+    kept["last"], kept["dirty"] = new["last"], True
+
+
+_COMBINE: dict[str, Callable[[Array, Array], Array]] = {
+    "finite": np.add,
+    "bad": np.add,
+    "bad_value": np.add,
+    "sum": np.add,
+    "time": np.maximum,
+    "epoch": np.maximum,
+}
+
+
+class MetricWindow:
+    """The latest steps of one metric, ascending, each still open to late ranks."""
+
+    __slots__ = ("_rows", "_used")
+
+    def __init__(self) -> None:
+        self._rows = np.zeros(64, _ROW)
+        self._used = 0
+
+    @property
+    def rows(self) -> Array:
+        """The rows in use, as a view."""
+        return self._rows[: self._used]
+
+    def add(self, new: Array) -> None:
+        """Take rows of ascending, distinct steps."""
+        kept = self.rows
+        if not self._used or new["step"][0] > kept["step"][-1]:
+            self._append(new)
+            return
+        place = np.searchsorted(kept["step"], new["step"])
+        known = place < self._used
+        known[known] = kept["step"][place[known]] == new["step"][known]
+        if known.any():
+            merged = kept[place[known]]
+            _merge_into(merged, new[known])
+            kept[place[known]] = merged
+        fresh = new[~known]
+        if not len(fresh):
+            return
+        if fresh["step"][0] > kept["step"][-1]:
+            self._append(fresh)
+            return
+        if self._used >= WINDOW_STEPS:
+            fresh = fresh[fresh["step"] > kept["step"][0]]
+        both = np.concatenate([kept, fresh])
+        self._replace(both[np.argsort(both["step"], kind="stable")])
+
+    def _append(self, new: Array) -> None:
+        total = self._used + len(new)
+        if total > len(self._rows):
+            self._replace(np.concatenate([self.rows, new]))
+            return
+        self._rows[self._used : total] = new
+        self._used = total
+
+    def _replace(self, rows: Array) -> None:
+        rows = rows[-WINDOW_STEPS:]
+        self._used = len(rows)
+        room = min(2 * WINDOW_STEPS, max(64, 2 * self._used))
+        self._rows = np.zeros(room, _ROW)
+        self._rows[: self._used] = rows
+
+    def take_dirty(self, limit: int) -> Array:
+        """Rows changed since the last call, ascending, at most the latest `limit`."""
+        rows = self.rows
+        changed = np.flatnonzero(rows["dirty"])
+        rows["dirty"] = False
+        return rows[changed[-limit:]]
+
+
+class CohortWindow:
+    """Every metric's window for one set of ranks (a path of the tree).
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, ranks: frozenset[int] | None = None) -> None:
+        self._ranks = None if ranks is None else np.array(sorted(ranks), np.int32)
+        self._windows: dict[int, MetricWindow] = {}
+        self._changed: set[int] = set()
+
+    def add(self, batch: PointBatch) -> None:
+        """Take the batch's values of this cohort's ranks."""
+        mine = batch if self._ranks is None else select_ranks(batch, self._ranks)
+        if len(mine):
+            self.add_grouped(group(mine))
+
+    def add_grouped(self, grouped: GroupedSteps) -> None:
+        """The same for a batch that is already reduced."""
+        edges = np.flatnonzero(np.r_[True, grouped.metric[1:] != grouped.metric[:-1]])
+        for start, end in zip(edges, [*edges[1:], len(grouped.metric)], strict=True):
+            metric = int(grouped.metric[start])
+            window = self._windows.get(metric)
+            if window is None:
+                window = self._windows[metric] = MetricWindow()
+            window.add(grouped.rows[start:end])
+            self._changed.add(metric)
+
+    def take_changes(self, limit: int = 2000) -> dict[int, Array]:
+        """Rows changed since the last call, by metric id."""
+        changes = {metric: self._windows[metric].take_dirty(limit) for metric in sorted(self._changed)}
+        self._changed.clear()
+        return changes
+
+    def recent(self, limit: int = 500) -> dict[int, Array]:
+        """The latest rows of every metric, without marking anything as taken."""
+        return {metric: window.rows[-limit:] for metric, window in self._windows.items()}
+
+    def last(self, metric: int, reduction: Reduction = "mean") -> float | None:
+        """Latest cohort value of a metric; None when it has none."""
+        window = self._windows.get(metric)
+        if window is None or not len(window.rows):
+            return None
+        return float(reduced(window.rows[-1:], reduction)[0])
+
+
+def select_ranks(batch: PointBatch, ranks: Array) -> PointBatch:
+    """Return the rows of these ranks."""
+    keep = np.isin(batch.rank, ranks)
+    if keep.all():
+        return batch
+    return PointBatch(
+        metric=batch.metric[keep],
+        rank=batch.rank[keep],
+        generation=batch.generation[keep],
+        epoch=batch.epoch[keep],
+        step=batch.step[keep],
+        time=batch.time[keep],
+        value=batch.value[keep],
+    )
+
+
+def reduced(rows: Array, reduction: Reduction) -> Array:
+    """The cohort value of each row; a step with no finite value keeps its non-finite one."""
+    if reduction == "last":
+        return np.asarray(rows["last"], np.float64)
+    if reduction == "mean":
+        values = rows["sum"] / np.maximum(rows["finite"], 1)
+    else:
+        values = rows[reduction]
+    return np.where(rows["finite"] > 0, values, rows["bad_value"])
+
+
+def update_of(rows: Array, reduction: Reduction) -> PointsUpdate:
+    """Rows as the stream's columns."""
+    none = rows["finite"] == 0
+    low = np.where(none, rows["bad_value"], rows["min"])
+    high = np.where(none, rows["bad_value"], rows["max"])
+    value = reduced(rows, reduction)
+    count = rows["finite"] + rows["bad"]
+    middle = rows["sum"] / np.maximum(rows["finite"], 1)
+    worst = np.where(high - middle >= middle - low, rows["high_rank"], rows["low_rank"])
+    alone = (count < 2) | (worst < 0) | none
+    return PointsUpdate(
+        step=rows["step"].tolist(),
+        epoch=[None if epoch == NO_EPOCH else epoch for epoch in rows["epoch"].tolist()],
+        time=rows["time"].tolist(),
+        mean=_numbers(value),
+        min=_numbers(low),
+        max=_numbers(high),
+        count=count.tolist(),
+        worst=[None if lonely else rank for rank, lonely in zip(worst.tolist(), alone.tolist(), strict=True)],
+    )
+
+
+def _numbers(values: Array) -> list[Number]:
+    listed: list[Number] = values.tolist()
+    return listed if np.isfinite(values).all() else to_json_numbers(values.tolist())

@@ -1,0 +1,341 @@
+"""The machine itself: `handle(input, now) -> instructions`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from trackside.run import description, epochs, inputs, lifecycle, liveness, metrics, pace, resources, topology, view
+from trackside.run.cohort import CohortWindow
+from trackside.run.events import clear_event, raise_event
+from trackside.run.inputs import Input, Moment
+from trackside.run.outputs import Instruction, PublishPoints, PublishRun, RegisterPort, Reply
+from trackside.run.state import Run, Settings
+from trackside.wire import documents, messages
+
+
+class RunMachine:
+    """State of one run and the rules that change it.
+
+    Threads: the controller's event loop only. Blocks: never.
+    """
+
+    def __init__(self, state: Run) -> None:
+        self.state = state
+        self.root = CohortWindow()
+        """Recent values of the whole job."""
+        self._latest = metrics.LatestValues()
+
+    @classmethod
+    def begin(
+        cls, *, run_id: str, name: str, directory: str, version: str, settings: Settings, started: Moment
+    ) -> "RunMachine":
+        """A run that has just begun."""
+        return cls(
+            Run(
+                id=run_id,
+                name=name,
+                directory=directory,
+                version=version,
+                settings=settings,
+                started_wall=started.wall,
+                started_mono=started.mono,
+                environment={},
+            )
+        )
+
+    @classmethod
+    def restore(cls, snapshot: bytes) -> "RunMachine":
+        """The machine that `snapshot` was taken of; cohort windows begin empty."""
+        return cls(msgspec.msgpack.decode(snapshot, type=Run))
+
+    def snapshot(self) -> bytes:
+        """The whole state, for a checkpoint."""
+        return msgspec.msgpack.encode(self.state)
+
+    def handle(self, event: Input, now: Moment) -> list[Instruction]:
+        """Apply one input; return what is to be done about it, in order."""
+        return _HANDLERS[type(event)](self, event, now)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def latest(self) -> metrics.LatestValues:
+        """Last value of every metric on every rank."""
+        return self._latest
+
+    def run_document(self, now: Moment) -> documents.RunDocument:
+        """`/api/v1/run`."""
+        return view.run_document(self.state, now)
+
+    def rank_entries(self, now: Moment) -> list[documents.RankEntry]:
+        """`/api/v1/ranks`."""
+        return view.rank_entries(self.state, now)
+
+    def metric_entries(self) -> list[documents.MetricEntry]:
+        """`/api/v1/metrics`."""
+        return metrics.metric_entries(self.state, self.root, self._latest)
+
+    def epoch_records(self) -> list[documents.EpochRecord]:
+        """`/api/v1/epochs`, ascending."""
+        known = sorted(self.state.epochs.values(), key=lambda epoch: epoch.epoch)
+        return [epoch.record for epoch in known if epoch.record is not None]
+
+    def event_records(self) -> list[documents.EventRecord]:
+        """`/api/v1/events`, oldest first."""
+        return list(self.state.events)
+
+    def resource_records(self, path: str) -> list[documents.ResourceRecord]:
+        """`/api/v1/resources?path=`, oldest first."""
+        return resources.records_below(self.state, path)
+
+    def graph(self) -> Any | None:
+        """The model graph, or None."""
+        return self.state.graph
+
+    def svg(self) -> str | None:
+        """The user's SVG as it arrived, not yet sanitised."""
+        return self.state.svg
+
+    def last_values(self) -> list[tuple[str, int, str, float]]:
+        """(metric, rank, host, latest value) of every cell that has one."""
+        out = []
+        for metric in self.state.metrics.values():
+            for number in self._latest.ranks_with(metric.id):
+                rank = self.state.ranks.get(number)
+                if rank is not None:
+                    out.append((metric.name, number, rank.host or "", float(self._latest.value[metric.id, number])))
+        return out
+
+    def ranks_below(self, path: str) -> frozenset[int] | None:
+        """Ranks at or below a path; None for an unknown path (the root is always known)."""
+        found = frozenset(
+            rank.rank
+            for rank in self.state.ranks.values()
+            if path in ("root", topology.path_of(rank)) or topology.path_of(rank).startswith(path + "/")
+        )
+        return found if found or path == "root" else None
+
+    # --- inputs ------------------------------------------------------------------------------------------------------
+
+    def _session_opened(self, event: inputs.SessionOpened, now: Moment) -> list[Instruction]:
+        out = topology.open_session(self.state, event.hello, now)
+        if self.state.settings.wants_page and not self.state.asked_page:
+            out += self._wish_page(None, self.state.settings.port)
+        return out
+
+    def _message_arrived(self, event: inputs.MessageArrived, now: Moment) -> list[Instruction]:
+        if event.session not in self.state.sessions:
+            return []
+        out = liveness.note_life(self.state, event.session, now)
+        handler = _MESSAGES.get(type(event.message))
+        return out + handler(self, event.session, event.message, now) if handler else out
+
+    def _points_arrived(self, event: inputs.PointsArrived, now: Moment) -> list[Instruction]:
+        out = metrics.take_points(self.state, event.batch, self.root, self._latest, now)
+        pace.note_step(self.state, now)
+        return [PublishPoints(event.batch), *out]
+
+    def _ticked(self, event: inputs.Ticked, now: Moment) -> list[Instruction]:
+        out = liveness.check_silence(self.state, now)
+        out += epochs.publish_complete(self.state)
+        if ending := lifecycle.check_end(self.state, now):
+            out += epochs.publish_rest(self.state) + ending
+        return out
+
+    def _frame_refused(self, event: inputs.FrameRefused, now: Moment) -> list[Instruction]:
+        return raise_event(self.state, now, event.kind, event.text, severity="warn", path=event.path)
+
+    def _sink_failed(self, event: inputs.SinkFailed, now: Moment) -> list[Instruction]:
+        text = f"the sink {event.sink} failed: {event.reason}"
+        return raise_event(self.state, now, f"sink {event.sink} failed", text, severity="warn", active=True)
+
+    def _page_bound(self, event: inputs.PageBound, now: Moment) -> list[Instruction]:
+        self.state.bound_port, self.state.url_line = event.port, event.url_line
+        return [*clear_event(self.state, "page not bound", "root"), PublishRun()]
+
+    def _page_bind_failed(self, event: inputs.PageBindFailed, now: Moment) -> list[Instruction]:
+        self.state.asked_page, self.state.asked_port = False, None
+        text = f"no page on port {event.port}: {event.reason}"
+        return raise_event(self.state, now, "page not bound", text, severity="warn", active=True)
+
+    def _store_stalled(self, event: inputs.StoreStalled, now: Moment) -> list[Instruction]:
+        known = self.state.stalled_since is not None
+        self.state.stalled_since, self.state.stall_reason = event.since, event.reason
+        if known:
+            return [PublishRun()]
+        text = f"the run folder does not take what arrives: {event.reason}"
+        return raise_event(self.state, now, "disk", text, severity="critical", active=True)
+
+    def _store_recovered(self, event: inputs.StoreRecovered, now: Moment) -> list[Instruction]:
+        self.state.stalled_since = self.state.stall_reason = None
+        return [*clear_event(self.state, "disk", "root"), PublishRun()]
+
+    def _launcher_gone(self, event: inputs.LauncherGone, now: Moment) -> list[Instruction]:
+        return lifecycle.lose_launcher(self.state, now)
+
+    def _process_gone(self, event: inputs.ProcessGone, now: Moment) -> list[Instruction]:
+        return liveness.lose_process(self.state, event.session, now)
+
+    def _stop_asked(self, event: inputs.StopAsked, now: Moment) -> list[Instruction]:
+        return lifecycle.ask_stop(self.state, event)
+
+    def _replayed(self, event: inputs.Replayed, now: Moment) -> list[Instruction]:
+        """Nobody could be heard while the controller was away: everybody's silence begins anew."""
+        for rank in self.state.ranks.values():
+            rank.seen = now.mono
+        self.state.bound_port, self.state.asked_page, self.state.asked_port = None, False, None
+        down = "" if event.downtime_seconds is None else f" after {event.downtime_seconds:.1f} s"
+        text = f"the controller came back{down} and replayed its journal"
+        out = raise_event(self.state, now, "controller restarted", text, severity="warn")
+        return out + self._wish_page(None, self.state.settings.port) if self.state.settings.wants_page else out
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def _heartbeat(self, session: bytes, beat: messages.Heartbeat, now: Moment) -> list[Instruction]:
+        out: list[Instruction] = [Reply(session, messages.Pong(sent_at=beat.sent_at, received_at=now.wall))]
+        known = self.state.sessions[session]
+        rank = self.state.ranks.get(known.rank) if known.rank is not None else None
+        if rank is None or rank.session != session:
+            return out
+        rank.phase = beat.phase
+        rank.step = beat.step if beat.step is not None else rank.step
+        rank.epoch = beat.epoch if beat.epoch is not None else rank.epoch
+        rank.samples = beat.samples if beat.samples is not None else rank.samples
+        rank.step_seconds, rank.own_step_seconds = beat.step_seconds, beat.own_step_seconds
+        pace.note_progress(rank, beat, now.mono)
+        pace.note_step(self.state, now)
+        lost = beat.dropped_points - rank.dropped_points
+        if lost > 0:
+            rank.dropped_points = beat.dropped_points
+            text = f"{beat.dropped_points:,} points were dropped by {topology.label_of(rank)}'s bounded buffer"
+            out += raise_event(
+                self.state, now, "records dropped", text, severity="warn", path=topology.path_of(rank), count=lost
+            )
+        return [*out, *self._clock(rank.rank, beat.clock_offset, now), PublishRun()]
+
+    def _clock(self, number: int, offset: float | None, now: Moment) -> list[Instruction]:
+        rank = self.state.ranks[number]
+        rank.clock_offset = offset if offset is not None else rank.clock_offset
+        limit, path = self.state.settings.clock_offset_seconds, topology.path_of(rank)
+        is_open = any(e.active and e.kind == "clock offset" and e.path == path for e in self.state.events)
+        if rank.clock_offset is not None and abs(rank.clock_offset) > limit and not is_open:
+            text = f"the clock of {topology.label_of(rank)} is {abs(rank.clock_offset):.1f} s off the controller's"
+            return raise_event(self.state, now, "clock offset", text, severity="warn", path=path, active=True)
+        if is_open and rank.clock_offset is not None and abs(rank.clock_offset) <= limit:
+            return clear_event(self.state, "clock offset", path)
+        return []
+
+    def _epoch(self, session: bytes, report: messages.EpochReport, now: Moment) -> list[Instruction]:
+        number = self.state.sessions[session].rank
+        if number is None:
+            return []
+        rank = self.state.ranks.get(number)
+        if rank is not None:
+            rank.epoch = report.epoch
+        return epochs.report_epoch(self.state, number, report, now)
+
+    def _resources(self, session: bytes, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:
+        return resources.take_sample(self.state, session, sample, now.mono)
+
+    def _port(self, session: bytes, wish: messages.PortWish, now: Moment) -> list[Instruction]:
+        return self._wish_page(session, wish.port, now)
+
+    def _wish_page(self, session: bytes | None, port: int | None, now: Moment | None = None) -> list[Instruction]:
+        """The first wish binds; the same again is ignored; another is one warning."""
+        state = self.state
+        if not state.asked_page:
+            state.asked_page, state.asked_port = True, port
+            return [RegisterPort(port)]
+        bound = state.bound_port if state.bound_port is not None else state.asked_port
+        if now is None or session is None or port is None or port in (bound, state.asked_port):
+            return []
+        number = state.sessions[session].rank
+        text = f"rank {number} asked for port {port}; the page is bound to port {bound} and stays there"
+        return raise_event(state, now, "port", text, severity="warn", path="root")
+
+    def _metadata(self, session: bytes, message: messages.SetMetadata, now: Moment) -> list[Instruction]:
+        return description.take_metadata(self.state, message, now)
+
+    def _plan(self, session: bytes, message: messages.SetPlan, now: Moment) -> list[Instruction]:
+        return description.take_plan(self.state, message)
+
+    def _graph(self, session: bytes, message: messages.SetGraph, now: Moment) -> list[Instruction]:
+        return description.take_graph(self.state, session, message, now)
+
+    def _hardware(self, session: bytes, message: messages.SetHardware, now: Moment) -> list[Instruction]:
+        return description.take_hardware(self.state, session, message)
+
+    def _user_event(self, session: bytes, event: messages.UserEvent, now: Moment) -> list[Instruction]:
+        text = f"{event.title}: {event.text}" if event.text else event.title
+        return raise_event(
+            self.state, now, "user", text, severity=event.level, path=self._path_of(session), collapse=False
+        )
+
+    def _notice(self, session: bytes, notice: messages.Notice, now: Moment) -> list[Instruction]:
+        path = self._path_of(session)
+        return raise_event(
+            self.state, now, notice.about, notice.text, severity=notice.level, path=path, count=notice.count
+        )
+
+    def _path_of(self, session: bytes) -> str:
+        number = self.state.sessions[session].rank
+        rank = self.state.ranks.get(number) if number is not None else None
+        return topology.path_of(rank) if rank else "root"
+
+    def _goodbye(self, session: bytes, message: messages.Goodbye, now: Moment) -> list[Instruction]:
+        return liveness.say_goodbye(self.state, session, message, now)
+
+    def _worker_started(self, session: bytes, message: messages.WorkerStarted, now: Moment) -> list[Instruction]:
+        return topology.start_worker(self.state, session, message, now)
+
+    def _worker_exited(self, session: bytes, message: messages.WorkerExited, now: Moment) -> list[Instruction]:
+        return liveness.exit_worker(self.state, message, now)
+
+    def _worker_alive(self, session: bytes, message: messages.WorkerAlive, now: Moment) -> list[Instruction]:
+        out: list[Instruction] = []
+        for number in message.ranks:
+            rank = self.state.ranks.get(number)
+            if rank and rank.generation == message.generation and not rank.monitored and not rank.is_over:
+                out += liveness.touch(self.state, rank, now)
+        return out
+
+    def _job_ended(self, session: bytes, message: messages.JobEnded, now: Moment) -> list[Instruction]:
+        return lifecycle.end_job(self.state, message, now)
+
+
+_HANDLERS: dict[type, Callable[[RunMachine, Any, Moment], list[Instruction]]] = {
+    inputs.SessionOpened: RunMachine._session_opened,
+    inputs.MessageArrived: RunMachine._message_arrived,
+    inputs.MetricAppeared: lambda machine, event, now: metrics.define_metric(machine.state, event),
+    inputs.PointsArrived: RunMachine._points_arrived,
+    inputs.FrameRefused: RunMachine._frame_refused,
+    inputs.SinkFailed: RunMachine._sink_failed,
+    inputs.PageBound: RunMachine._page_bound,
+    inputs.PageBindFailed: RunMachine._page_bind_failed,
+    inputs.StoreStalled: RunMachine._store_stalled,
+    inputs.StoreRecovered: RunMachine._store_recovered,
+    inputs.LauncherGone: RunMachine._launcher_gone,
+    inputs.ProcessGone: RunMachine._process_gone,
+    inputs.StopAsked: RunMachine._stop_asked,
+    inputs.Replayed: RunMachine._replayed,
+    inputs.Ticked: RunMachine._ticked,
+}
+
+_MESSAGES: dict[type, Callable[[RunMachine, bytes, Any, Moment], list[Instruction]]] = {
+    messages.Heartbeat: RunMachine._heartbeat,
+    messages.EpochReport: RunMachine._epoch,
+    messages.ResourceSample: RunMachine._resources,
+    messages.PortWish: RunMachine._port,
+    messages.SetMetadata: RunMachine._metadata,
+    messages.SetPlan: RunMachine._plan,
+    messages.SetGraph: RunMachine._graph,
+    messages.SetHardware: RunMachine._hardware,
+    messages.UserEvent: RunMachine._user_event,
+    messages.Notice: RunMachine._notice,
+    messages.Goodbye: RunMachine._goodbye,
+    messages.WorkerStarted: RunMachine._worker_started,
+    messages.WorkerExited: RunMachine._worker_exited,
+    messages.WorkerAlive: RunMachine._worker_alive,
+    messages.JobEnded: RunMachine._job_ended,
+}

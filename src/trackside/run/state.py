@@ -1,0 +1,174 @@
+"""All that is known of a run, as plain structs: a snapshot of them is a checkpoint."""
+
+from typing import Any
+
+import msgspec
+
+from trackside.wire import documents, messages
+from trackside.wire.documents import EventRecord, RankState, ResourceRecord
+
+Wall = float
+Mono = float
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the machine judges."""
+
+    launched: bool = False
+    """Whether an agent of `trackside run` is expected; its word decides the end then."""
+    late_after_seconds: float = 10.0
+    lost_after_seconds: float = 30.0
+    linger_seconds: float = 3.0
+    """How long ranks that have not appeared yet are waited for once all others are over."""
+    clock_offset_seconds: float = 5.0
+    wants_page: bool = False
+    """Whether the way it was started counts as a port wish."""
+    port: int | None = None
+
+
+class Progress(msgspec.Struct, kw_only=True):
+    """One heartbeat's totals, kept for rates."""
+
+    mono: Mono
+    batches: int
+    samples: int | None
+    work: float | None
+    phases: dict[str, float]
+
+
+class Rank(msgspec.Struct, kw_only=True):
+    """One rank of the present generation."""
+
+    rank: int
+    generation: int
+    local_rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    session: bytes | None = None
+    identity_source: str | None = None
+    monitored: bool = False
+    state: RankState = "alive"
+    seen: Mono = 0.0
+    exit_code: int | None = None
+    signal: str | None = None
+    step: int | None = None
+    epoch: int | None = None
+    phase: str | None = None
+    samples: int | None = None
+    step_seconds: float | None = None
+    own_step_seconds: float | None = None
+    progress: list[Progress] = []
+    clock_offset: float | None = None
+    cpu_text: str | None = None
+    gpu_text: str | None = None
+    sample: messages.RankSample | None = None
+    own_sample_at: Mono | None = None
+    non_finite: int = 0
+    dropped_points: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("finished", "failed")
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """One process that said hello."""
+
+    role: messages.Role
+    host: str
+    rank: int | None
+    generation: int
+    pid: int
+    may_sample: bool
+    seen: Mono
+    said_goodbye: bool = False
+    gone: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return not (self.said_goodbye or self.gone)
+
+
+class Host(msgspec.Struct, kw_only=True):
+    """One machine; `name` is unique in the run."""
+
+    name: str
+    machine_id: str
+    facts: messages.HostFacts
+    sampler: bytes | None = None
+    sample: messages.HostSample | None = None
+
+
+class Metric(msgspec.Struct, kw_only=True):
+    """One metric name."""
+
+    id: int
+    name: str
+    unit: str | None
+    reduction: messages.Reduction
+    points: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    non_finite: int = 0
+
+
+class Epoch(msgspec.Struct, kw_only=True):
+    """Reports of one epoch by rank; the later report of a rank wins."""
+
+    epoch: int
+    reports: dict[int, messages.EpochReport] = {}
+    published: bool = False
+    record: documents.EpochRecord | None = None
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """The whole state."""
+
+    id: str
+    name: str
+    directory: str
+    version: str
+    settings: Settings
+    started_wall: Wall
+    started_mono: Mono
+    state: documents.RunState = "waiting"
+    state_detail: str | None = None
+    ended_wall: Wall | None = None
+    ended_mono: Mono | None = None
+    completed: bool = False
+    all_over_since: Mono | None = None
+    stop_reason: str | None = None
+    launcher_gone: bool = False
+    job: messages.JobEnded | None = None
+    generation: int = 0
+    restarts: int = 0
+    world_size: int | None = None
+    ranks: dict[int, Rank] = {}
+    sessions: dict[bytes, Session] = {}
+    hosts: dict[str, Host] = {}
+    metrics: dict[int, Metric] = {}
+    epochs: dict[int, Epoch] = {}
+    plan_epochs: int | None = None
+    plan_steps: int | None = None
+    project: str | None = None
+    label: str | None = None
+    hash: str | None = None
+    svg: str | None = None
+    graph: Any = None
+    hardware: str | None = None
+    user_metadata: Any = None
+    has_user_metadata: bool = False
+    watched: dict[str, int] | None = None
+    config: Any = None
+    environment: dict[str, Any] = {}
+    events: list[EventRecord] = []
+    next_event: int = 1
+    resources: dict[str, list[ResourceRecord]] = {}
+    bound_port: int | None = None
+    asked_port: int | None = None
+    asked_page: bool = False
+    url_line: str | None = None
+    stalled_since: Wall | None = None
+    stall_reason: str | None = None
+    history: list[tuple[Mono, int]] = []
+    """Recent (time, step of the slowest rank) for the ETA, this session only."""
