@@ -97,7 +97,7 @@ class ProcessTree:
 
 def _children_without_kernel_list(pid: int) -> list[int]:
     """A kernel built without CONFIG_PROC_CHILDREN (gVisor too): psutil then reads the parent of every process."""
-    import psutil
+    import psutil  # type: ignore[import-untyped, unused-ignore]
 
     try:
         return [child.pid for child in psutil.Process(pid).children()]

@@ -66,9 +66,8 @@ def _cards(devices: Sequence[Device]) -> list[Device]:
 
 
 def _numbered(environ: Mapping[str, str], cards: list[Device]) -> list[Device] | None:
-    if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({card.name for card in cards}) <= 1:
-        return cards
-    return None
+    models = {(card.name or "").partition(" MIG ")[0] for card in cards}
+    return cards if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len(models) <= 1 else None
 
 
 def _numbers(words: list[str]) -> list[int]:
