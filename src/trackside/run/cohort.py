@@ -227,10 +227,7 @@ def reduced(rows: Array, reduction: Reduction) -> Array:
     """The cohort value of each row; a step with no finite value keeps its non-finite one."""
     if reduction == "last":
         return np.asarray(rows["last"], np.float64)
-    if reduction == "mean":
-        values = rows["sum"] / np.maximum(rows["finite"], 1)
-    else:
-        values = rows[reduction]
+    values = rows["sum"] / np.maximum(rows["finite"], 1) if reduction == "mean" else rows[reduction]
     return np.where(rows["finite"] > 0, values, rows["bad_value"])
 
 

@@ -83,7 +83,7 @@ def take_hardware(run: Run, session: bytes, message: messages.SetHardware) -> li
     """Keep a rank's hardware and rebuild the run's line; a rank outside the world is ignored."""
     known = run.sessions[session]
     rank = run.ranks.get(known.rank) if known.rank is not None else None
-    if rank is None or run.world_size is not None and not 0 <= rank.rank < run.world_size:
+    if rank is None or (run.world_size is not None and not 0 <= rank.rank < run.world_size):
         return []
     rank.cpu_text, rank.gpu_text = message.cpu, message.gpu
     run.hardware = hardware_line(run)

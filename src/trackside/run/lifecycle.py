@@ -73,7 +73,7 @@ def _is_over(run: Run, now: Moment) -> bool:
     return everybody or now.mono - run.all_over_since >= run.settings.linger_seconds
 
 
-def _outcome(run: Run) -> tuple[RunOutcome, str | None]:
+def _outcome(run: Run) -> tuple[RunOutcome, str | None]:  # noqa: PLR0911 - one line a case
     """State and detail of a run that is over."""
     signal = run.job.signal if run.job else None
     if signal in STOP_SIGNALS:

@@ -4,7 +4,7 @@ from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishRun
 from trackside.run.state import Rank, Run
-from trackside.run.topology import elect_samplers, label_of, path_of, rank_is_back, ranks_in_order
+from trackside.run.topology import elect_samplers, path_of, rank_is_back, ranks_in_order
 from trackside.wire import messages
 
 
@@ -123,6 +123,6 @@ def lose_process(run: Run, session: bytes, now: Moment) -> list[Instruction]:
         return []
     known.gone = True
     rank = run.ranks.get(known.rank) if known.rank is not None else None
-    if rank is None or rank.session != session or rank.is_over or run.settings.launched and not run.launcher_gone:
+    if rank is None or rank.session != session or rank.is_over or (run.settings.launched and not run.launcher_gone):
         return elect_samplers(run)
     return end_rank(run, rank, clean=False, now=now)

@@ -1,7 +1,7 @@
 """The machine itself: `handle(input, now) -> instructions`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -55,7 +55,7 @@ class RunMachine:
 
     def handle(self, event: Input, now: Moment) -> list[Instruction]:
         """Apply one input; return what is to be done about it, in order."""
-        return _HANDLERS[type(event)](self, event, now)
+        return self._HANDLERS[type(event)](self, event, now)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class RunMachine:
         if event.session not in self.state.sessions:
             return []
         out = liveness.note_life(self.state, event.session, now)
-        handler = _MESSAGES.get(type(event.message))
+        handler = self._MESSAGES.get(type(event.message))
         return out + handler(self, event.session, event.message, now) if handler else out
 
     def _points_arrived(self, event: inputs.PointsArrived, now: Moment) -> list[Instruction]:
@@ -303,39 +303,41 @@ class RunMachine:
     def _job_ended(self, session: bytes, message: messages.JobEnded, now: Moment) -> list[Instruction]:
         return lifecycle.end_job(self.state, message, now)
 
+    def _metric_appeared(self, event: inputs.MetricAppeared, now: Moment) -> list[Instruction]:
+        return metrics.define_metric(self.state, event)
 
-_HANDLERS: dict[type, Callable[[RunMachine, Any, Moment], list[Instruction]]] = {
-    inputs.SessionOpened: RunMachine._session_opened,
-    inputs.MessageArrived: RunMachine._message_arrived,
-    inputs.MetricAppeared: lambda machine, event, now: metrics.define_metric(machine.state, event),
-    inputs.PointsArrived: RunMachine._points_arrived,
-    inputs.FrameRefused: RunMachine._frame_refused,
-    inputs.SinkFailed: RunMachine._sink_failed,
-    inputs.PageBound: RunMachine._page_bound,
-    inputs.PageBindFailed: RunMachine._page_bind_failed,
-    inputs.StoreStalled: RunMachine._store_stalled,
-    inputs.StoreRecovered: RunMachine._store_recovered,
-    inputs.LauncherGone: RunMachine._launcher_gone,
-    inputs.ProcessGone: RunMachine._process_gone,
-    inputs.StopAsked: RunMachine._stop_asked,
-    inputs.Replayed: RunMachine._replayed,
-    inputs.Ticked: RunMachine._ticked,
-}
+    _HANDLERS: ClassVar[dict[type, Callable[["RunMachine", Any, Moment], list[Instruction]]]] = {
+        inputs.SessionOpened: _session_opened,
+        inputs.MessageArrived: _message_arrived,
+        inputs.MetricAppeared: _metric_appeared,
+        inputs.PointsArrived: _points_arrived,
+        inputs.FrameRefused: _frame_refused,
+        inputs.SinkFailed: _sink_failed,
+        inputs.PageBound: _page_bound,
+        inputs.PageBindFailed: _page_bind_failed,
+        inputs.StoreStalled: _store_stalled,
+        inputs.StoreRecovered: _store_recovered,
+        inputs.LauncherGone: _launcher_gone,
+        inputs.ProcessGone: _process_gone,
+        inputs.StopAsked: _stop_asked,
+        inputs.Replayed: _replayed,
+        inputs.Ticked: _ticked,
+    }
 
-_MESSAGES: dict[type, Callable[[RunMachine, bytes, Any, Moment], list[Instruction]]] = {
-    messages.Heartbeat: RunMachine._heartbeat,
-    messages.EpochReport: RunMachine._epoch,
-    messages.ResourceSample: RunMachine._resources,
-    messages.PortWish: RunMachine._port,
-    messages.SetMetadata: RunMachine._metadata,
-    messages.SetPlan: RunMachine._plan,
-    messages.SetGraph: RunMachine._graph,
-    messages.SetHardware: RunMachine._hardware,
-    messages.UserEvent: RunMachine._user_event,
-    messages.Notice: RunMachine._notice,
-    messages.Goodbye: RunMachine._goodbye,
-    messages.WorkerStarted: RunMachine._worker_started,
-    messages.WorkerExited: RunMachine._worker_exited,
-    messages.WorkerAlive: RunMachine._worker_alive,
-    messages.JobEnded: RunMachine._job_ended,
-}
+    _MESSAGES: ClassVar[dict[type, Callable[["RunMachine", bytes, Any, Moment], list[Instruction]]]] = {
+        messages.Heartbeat: _heartbeat,
+        messages.EpochReport: _epoch,
+        messages.ResourceSample: _resources,
+        messages.PortWish: _port,
+        messages.SetMetadata: _metadata,
+        messages.SetPlan: _plan,
+        messages.SetGraph: _graph,
+        messages.SetHardware: _hardware,
+        messages.UserEvent: _user_event,
+        messages.Notice: _notice,
+        messages.Goodbye: _goodbye,
+        messages.WorkerStarted: _worker_started,
+        messages.WorkerExited: _worker_exited,
+        messages.WorkerAlive: _worker_alive,
+        messages.JobEnded: _job_ended,
+    }

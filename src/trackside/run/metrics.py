@@ -14,6 +14,7 @@ from trackside.run.state import Metric, Run
 from trackside.run.topology import path_of
 from trackside.wire.columns import NO_EPOCH, PointBatch
 from trackside.wire.documents import MetricEntry
+from trackside.wire.messages import Level
 from trackside.wire.values import to_json_number
 
 MAX_PATHS = 64
@@ -115,7 +116,7 @@ def _note_non_finite(run: Run, batch: PointBatch, now: Moment) -> list[Instructi
         where = bad[first[at]]
         text = f"{metric.name} is {to_json_number(float(batch.value[where]))} at step {int(batch.step[where]):,}"
         kind = "non-finite" if metric.name == "loss" else f"non-finite {metric.name}"
-        severity = "critical" if "loss" in metric.name else "warn"
+        severity: Level = "critical" if "loss" in metric.name else "warn"
         out += raise_event(
             run, now, kind, text, severity=severity, path=path_of(rank), count=count, step=int(batch.step[where])
         )

@@ -79,7 +79,7 @@ def phase_means(rank: Rank) -> dict[str, float]:
 def note_step(run: Run, now: Moment) -> None:
     """Remember where the slowest rank is, for the step rate."""
     step = slowest_step(run)
-    if step is None or run.history and run.history[-1][1] == step:
+    if step is None or (run.history and run.history[-1][1] == step):
         return
     if run.history and step < run.history[-1][1]:
         run.history.clear()
