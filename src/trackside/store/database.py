@@ -1,0 +1,29 @@
+"""DuckDB, embedded and shut in: no network, no extensions, few threads."""
+
+from pathlib import Path
+
+import duckdb
+
+
+def connect(*, threads: int = 1, memory_mb: int = 256, scratch: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """An in-memory database that never leaves the machine."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": threads,
+        "memory_limit": f"{memory_mb}MB",
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "preserve_insertion_order": True,
+    }
+    if scratch is not None:
+        config["temp_directory"] = str(scratch)
+    return duckdb.connect(":memory:", config=config)
+
+
+def quoted(path: Path | str) -> str:
+    """A path as an SQL string."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def file_list(paths: tuple[Path, ...] | list[Path]) -> str:
+    """Paths as an SQL list of strings."""
+    return "[" + ", ".join(quoted(path) for path in paths) + "]"

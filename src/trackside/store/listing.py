@@ -1,0 +1,60 @@
+"""The runs of a folder."""
+
+from pathlib import Path
+
+import msgspec
+
+from trackside.errors import RunFolderError
+from trackside.store.folder import DOCUMENT, RunFolder
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `trackside ls`."""
+
+    directory: str
+    id: str
+    name: str
+    state: str
+    state_detail: str | None
+    started_at: float | None
+    elapsed_seconds: float | None
+    world_size: int | None
+    step: int | None
+    open: bool
+    """Whether a controller still writes it, or was killed while it did."""
+
+
+def list_runs(directory: str | Path) -> list[RunSummary]:
+    """Runs directly below a folder, newest first; what is no run folder is left out.
+
+    Raises:
+        RunFolderError: the folder does not exist.
+    """
+    root = Path(directory).absolute()
+    if not root.is_dir():
+        raise RunFolderError(f"{root} is no folder; runs lie where --dir or TRACKSIDE_DIR said, by default in ./runs")
+    return [_summary(path) for path in sorted(root.iterdir(), reverse=True) if _is_run(path)]
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and ((path / DOCUMENT).is_file() or (path / "journal").is_dir())
+
+
+def _summary(path: Path) -> RunSummary:
+    folder = RunFolder(path)
+    try:
+        document = folder.read_document()
+    except RunFolderError as error:
+        document = {"state": "damaged", "state_detail": str(error)}
+    return RunSummary(
+        directory=str(path),
+        id=document.get("id", path.name),
+        name=document.get("name", path.name),
+        state=document.get("state", "unknown"),
+        state_detail=document.get("state_detail"),
+        started_at=document.get("started_at"),
+        elapsed_seconds=document.get("elapsed_seconds"),
+        world_size=document.get("world_size"),
+        step=document.get("step"),
+        open=folder.journal.is_dir(),
+    )
