@@ -1,0 +1,174 @@
+"""One launched job on this host: controller, ranks, output, agent, from the first line to the exit code."""
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trackside.launch import exchange
+from trackside.launch.controller_process import READY_S, ControllerProcess, Ready
+from trackside.launch.elastic import Outcome, run_elastic
+from trackside.launch.host_agent import HostAgent
+from trackside.launch.options import RunOptions
+from trackside.launch.output import RankOutput
+from trackside.launch.terminal import Terminal, duration_text
+from trackside.launch.uplink import connect
+from trackside.launch.workers import Worker
+
+_REPORT_S = 10.0
+"""How long the end waits for the report before it asks the controller to leave."""
+
+
+class Job:
+    """Runs one job; also the elastic agent's observer.
+
+    Args:
+        options: What was asked for.
+        environ: The launcher's environment.
+    """
+
+    def __init__(self, options: RunOptions, environ: Mapping[str, str]) -> None:
+        self._options = options
+        self._host = socket.gethostname()
+        self._terminal = Terminal()
+        self._output = RankOutput()
+        self._disabled = environ.get("TRACKSIDE_DISABLED", "") not in ("", "0")
+        self._given_address = environ.get("TRACKSIDE_CONTROLLER") or None
+        self._found_address: str | None = None
+        self._controller: ControllerProcess | None = None
+        self._agent = HostAgent(self._connect, options.settings.directory, environ)
+        self._agent_started = False
+
+    def run(self) -> int:
+        """Run it to its end and return the exit code: the training's own.
+
+        Threads: the main one.
+        """
+        if self._options.processes > 1:  # torchrun's own default, without its banner
+            os.environ.setdefault("OMP_NUM_THREADS", "1")
+        if self._options.max_nodes == 1 and not self._disabled and not self._given_address:
+            self._start_controller()
+        try:
+            outcome = run_elastic(self._options.torch, self, f"[{self._host}:r${{rank}}] ")
+            return self._finish(outcome)
+        except KeyboardInterrupt:  # a second Ctrl-C, while the end is being written
+            return 130
+        finally:
+            self._output.close()
+            if self._controller is not None:
+                self._controller.stop(grace_s=1.0)
+
+    # --- the elastic agent's observer, in the main thread ---------------------------------------------------------
+
+    def rendezvoused(self, store: Any, group_rank: int, group_size: int) -> None:
+        """Find the controller, or start it and tell the others."""
+        if self._disabled or self._given_address or self._options.max_nodes == 1:
+            return
+        if self._controller is None and self._found_address is None:
+            if group_rank == 0:
+                self._start_controller()
+            else:
+                self._found_address = exchange.look_up(store)
+        if self._controller is not None:
+            ready = self._controller.ready()
+            exchange.publish(store, ready.address if ready else "")
+
+    def environment(self) -> Mapping[str, str]:
+        """The controller's address, for every rank."""
+        if self._disabled:
+            return {}
+        address = self._address()
+        if address is None:  # no rank may start a controller of its own beside a launcher that could not
+            return {"TRACKSIDE_DISABLED": "1"} if self._controller else {}
+        return {"TRACKSIDE_CONTROLLER": address, "TRACKSIDE_LAUNCHER_PID": str(os.getpid())}
+
+    def stream_path(self, rank: int, to_stderr: bool) -> str:
+        """A stream whose lines carry the rank."""
+        return self._output.open(f"[{self._host}:r{rank}] ", to_stderr)
+
+    def generation_ending(self) -> None:
+        """What ended ranks wrote is shown to its end."""
+        self._output.end_generation()
+
+    def workers_started(self, workers: list[Worker]) -> None:
+        """Follow them."""
+        if not self._agent_started:
+            self._agent_started = True
+            self._agent.start()
+        self._agent.workers_started(workers)
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _start_controller(self) -> None:
+        self._controller = ControllerProcess(self._options.settings, self._warn)
+        self._controller.start()
+
+    def _warn(self, text: str) -> None:
+        self._terminal.entry("warning", text)
+
+    def _ready(self) -> Ready | None:
+        return self._controller.ready(READY_S) if self._controller else None
+
+    def _address(self) -> str | None:
+        ready = self._ready()
+        return self._given_address or self._found_address or (ready.address if ready else None)
+
+    def _connect(self) -> Any:
+        address = None if self._disabled else self._address()
+        return connect(address, self._terminal.line) if address else None
+
+    def _finish(self, outcome: Outcome) -> int:
+        if self._agent_started:
+            self._agent.settle()
+        failure = self._agent.first_failure()
+        code = outcome.exit_code
+        if code and failure is not None and outcome.signal is None and outcome.error is None:
+            code = failure.shell_code
+        self._output.close()
+        if self._controller is not None:
+            self._controller.end()
+        self._agent.end(code, outcome.signal)
+        if outcome.error is not None:
+            self._terminal.entry("error", outcome.error)
+        if self._controller is not None:
+            self._close_controller(self._controller)
+        return code
+
+    def _close_controller(self, controller: ControllerProcess) -> None:
+        ready = controller.ready(0)
+        if ready is None:
+            return
+        folder = Path(ready.directory)
+        if self._options.settings.hold and self._options.settings.page:
+            self._terminal.entry("holding", "the page stays until Ctrl-C")
+            try:
+                controller.wait(None)
+            except KeyboardInterrupt:
+                controller.stop()
+        elif not controller.wait(_REPORT_S):
+            controller.stop()
+        document = _run_document(folder)
+        if document is not None:
+            self._terminal.entry(str(document["state"]), _end_text(document))
+        report = folder / "report.html"
+        if report.is_file():
+            self._terminal.entry("report", str(report))
+        else:
+            self._warn(f"no report was written; what is there lies in {folder}")
+
+
+def _run_document(folder: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and "state" in document else None
+
+
+def _end_text(document: Mapping[str, Any]) -> str:
+    seconds = document.get("elapsed_seconds")
+    took = f"after {duration_text(seconds)}" if isinstance(seconds, int | float) else ""
+    detail = document.get("state_detail")
+    return f"{took}, {detail}" if took and detail else detail or took

@@ -1,0 +1,109 @@
+"""The command line of `trackside run`: torchrun's own options and ours, in torchrun's own parser."""
+
+import argparse
+import importlib.util
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from trackside.errors import LaunchError, UsageError
+from trackside.launch.settings import RunSettings, add_run_options, settings_from
+
+_NO_TORCH = (
+    "trackside run needs PyTorch, whose elastic agent starts the ranks, and it is not installed for {python}\n"
+    "  install it: pip install torch\n"
+    "  a script without PyTorch needs no launcher: python train.py, with trackside.Monitor inside"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What was asked for, already checked."""
+
+    settings: RunSettings
+    torch: Any
+    """Torchrun's own namespace, as its parser made it."""
+    processes: int
+    """Ranks on this host."""
+    max_nodes: int
+
+
+def _refuse(message: str) -> NoReturn:
+    """Say what is wrong in one line, not under forty lines of usage."""
+    raise UsageError(f"{message}\n  see: trackside run --help")
+
+
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOptions:
+    """Read and check the command line; nothing is started or written.
+
+    Raises:
+        UsageError: an unknown option, a wrong value, a script that does not exist, a folder that cannot be written.
+        LaunchError: no torch.
+    """
+    torchrun = _torchrun()
+    parser = torchrun.get_args_parser()
+    parser.error = _refuse
+    parser.prog = "trackside run"
+    parser.description = (
+        "Start a training script on every rank, as torchrun does, with a live page beside it and a report at its end. "
+        "All of torchrun's options are taken; Trackside's own are below."
+    )
+    add_run_options(parser)
+    if not arguments:
+        raise UsageError("which script?\n  usage: trackside run --nproc-per-node 2 train.py --its-own options")
+    namespace = parser.parse_args(list(arguments))
+    settings = settings_from(namespace, environ, default_name=_default_name(namespace))
+    _check_script(namespace)
+    processes = _checked(torchrun.determine_local_world_size, namespace.nproc_per_node, "--nproc-per-node")
+    least, most = _checked(torchrun.parse_min_max_nnodes, namespace.nnodes, "--nnodes")
+    if processes < 1 or not 0 < least <= most:
+        raise UsageError(
+            f"--nnodes {namespace.nnodes} --nproc-per-node {namespace.nproc_per_node} leaves no rank to run"
+        )
+    namespace.nproc_per_node = str(processes)
+    return RunOptions(settings=settings, torch=namespace, processes=processes, max_nodes=most)
+
+
+def _torchrun() -> Any:
+    try:
+        from torch.distributed import run
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] != "torch":
+            raise LaunchError(f"PyTorch is installed and cannot be imported: {error}") from error
+        raise LaunchError(_NO_TORCH.format(python=sys.executable)) from error
+    return run
+
+
+def _checked(read: Any, text: str, option: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"{option} {text}: {error}") from error
+
+
+def _default_name(namespace: argparse.Namespace) -> str:
+    script = str(namespace.training_script)
+    return script.rpartition(".")[2] if namespace.module else Path(script).stem
+
+
+def _check_script(namespace: argparse.Namespace) -> None:
+    script = str(namespace.training_script)
+    if namespace.module:
+        sys.path.insert(0, str(Path.cwd()))  # where `python -m` looks first
+        try:
+            found: Any = importlib.util.find_spec(script.partition(".")[0])
+        except (ImportError, ValueError):
+            found = None
+        finally:
+            sys.path.pop(0)
+        missing = f"no module named {script!r}"
+    elif namespace.no_python:
+        found, missing = shutil.which(script), f"no program {script!r}"
+    else:
+        found = Path(script).is_file() or (Path(script) / "__main__.py").is_file()
+        missing = f"no script {script!r} in {Path.cwd()}"
+    if not found:
+        raise UsageError(f"{missing}\n  options of `trackside run` stand before the script, the script's own after it")

@@ -1,0 +1,85 @@
+"""Trackside's own options of a launched run: argument before environment before default."""
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trackside.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Where a run is kept and how it is shown."""
+
+    name: str
+    directory: Path
+    """Absolute; holds the run folders."""
+    port: int | None = None
+    """The port that was asked for; None: the default one, or the next that is free."""
+    bind: str | None = None
+    page: bool = True
+    hold: bool = False
+    """Whether the page stays after the job until Ctrl-C."""
+    allowed_hosts: str | None = None
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options to a command's parser."""
+    group = parser.add_argument_group("trackside")
+    group.add_argument("--name", help="the run's name (TRACKSIDE_NAME; default: the script's)")
+    group.add_argument("--dir", help="folder that holds the run folders (TRACKSIDE_DIR; default: runs)")
+    group.add_argument("--port", help="port of the live page (TRACKSIDE_PORT; default: 7117, or the next that is free)")
+    group.add_argument("--bind", help="address the page listens on (TRACKSIDE_BIND; default: loopback)")
+    group.add_argument("--hold", action="store_true", help="keep the page after the job, until Ctrl-C")
+    group.add_argument("--no-page", action="store_true", help="no live page; the report is written all the same")
+    group.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
+
+
+def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], default_name: str) -> RunSettings:
+    """Return the settings, checked.
+
+    Raises:
+        UsageError: a wrong value, or a folder that cannot be written.
+    """
+    port = _first(namespace.port, environ.get("TRACKSIDE_PORT"))
+    if namespace.no_page and namespace.port is not None:
+        raise UsageError(f"--no-page and --port {namespace.port} contradict each other; leave one out")
+    source = "--port" if namespace.port is not None else "TRACKSIDE_PORT"
+    return RunSettings(
+        name=_first(namespace.name, environ.get("TRACKSIDE_NAME")) or default_name,
+        directory=writable_directory(_first(namespace.dir, environ.get("TRACKSIDE_DIR")) or "runs"),
+        port=None if port is None else _port(port, source),
+        bind=_first(namespace.bind, environ.get("TRACKSIDE_BIND")),
+        page=not namespace.no_page,
+        hold=namespace.hold,
+        allowed_hosts=namespace.allowed_hosts,
+    )
+
+
+def writable_directory(text: str) -> Path:
+    """Return the folder as an absolute path; it exists and takes files afterwards.
+
+    Raises:
+        UsageError: it cannot be made or written.
+    """
+    directory = Path(text).expanduser().absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"run folders cannot be kept in {directory}: {reason}\n  choose another with --dir") from error
+    return directory
+
+
+def _first(*texts: str | None) -> str | None:
+    return next((text for text in texts if text), None)
+
+
+def _port(text: str, source: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise UsageError(f"{source} {text}: a port is a number from 0 to 65535; 0 takes any that is free")
+    return int(text)

@@ -1,0 +1,50 @@
+"""The launcher's own lines on the terminal: two columns, one line each, never inside a rank's line."""
+
+import os
+import threading
+
+_WORD_WIDTH = 8
+
+
+class Terminal:
+    """Writes whole lines to standard error.
+
+    Threads: any.
+    Blocks: while the terminal takes nothing.
+    """
+
+    def __init__(self, descriptor: int = 2) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._broken = False
+
+    def line(self, text: str) -> None:
+        """Write one line as it is; control characters, which could rewrite the screen, are shown as `?`."""
+        safe = "".join(character if character.isprintable() or character == "\t" else "?" for character in text)
+        rest = safe.encode("utf-8", errors="replace") + b"\n"
+        with self._lock:
+            while rest and not self._broken:
+                try:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                except BlockingIOError:
+                    continue
+                except OSError:  # the reader has gone
+                    self._broken = True
+
+    def entry(self, word: str, text: str) -> None:
+        """Write `  word      text`, aligned with the other entries."""
+        self.line(f"  {word:<{_WORD_WIDTH}} {text}")
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as `420ms`, `1.5s`, `12s`, `4m 32s`, `3h 12m`."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60}s"
+    return f"{whole // 3600}h {whole % 3600 // 60}m"
