@@ -55,7 +55,6 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOp
     if not arguments:
         raise UsageError("which script?\n  usage: trackside run --nproc-per-node 2 train.py --its-own options")
     namespace = parser.parse_args(list(arguments))
-    settings = settings_from(namespace, environ, default_name=_default_name(namespace))
     _check_script(namespace)
     processes = _checked(torchrun.determine_local_world_size, namespace.nproc_per_node, "--nproc-per-node")
     least, most = _checked(torchrun.parse_min_max_nnodes, namespace.nnodes, "--nnodes")
@@ -64,6 +63,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOp
             f"--nnodes {namespace.nnodes} --nproc-per-node {namespace.nproc_per_node} leaves no rank to run"
         )
     namespace.nproc_per_node = str(processes)
+    settings = settings_from(namespace, environ, default_name=_default_name(namespace))
     return RunOptions(settings=settings, torch=namespace, processes=processes, max_nodes=most)
 
 

@@ -58,17 +58,24 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
     )
 
 
-def writable_directory(text: str) -> Path:
+def writable_directory(text: str, keep: bool = True) -> Path:
     """Return the folder as an absolute path; it exists and takes files afterwards.
+
+    Args:
+        text: As the user wrote it.
+        keep: False only tries: a folder that was made for it is removed again.
 
     Raises:
         UsageError: it cannot be made or written.
     """
     directory = Path(text).expanduser().absolute()
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
+        for folder in [] if keep else made:
+            folder.rmdir()
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"run folders cannot be kept in {directory}: {reason}\n  choose another with --dir") from error
