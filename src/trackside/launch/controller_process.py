@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,19 @@ class ControllerProcess:
     Args:
         settings: Where the run is kept and how it is shown.
         warn: Called with a sentence when something is lost with the controller, never with a secret.
+        program: What is run; another one in tests.
 
     Threads: any; `trackside-supervise` watches the process.
     """
 
-    def __init__(self, settings: RunSettings, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: RunSettings,
+        warn: Callable[[str], None],
+        program: Sequence[str] = (sys.executable, "-m", "trackside"),
+    ) -> None:
         self._settings = settings
+        self._program = program
         self._warn = warn
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: Ready | None = None
@@ -138,7 +145,7 @@ class ControllerProcess:
 
     def _command(self, resume: str | None, ready_fd: int) -> list[str]:
         chosen = self._settings
-        command = [sys.executable, "-m", "trackside", "controller"]
+        command = [*self._program, "controller"]
         command += ["--resume", resume] if resume else ["--dir", str(chosen.directory), "--name", chosen.name]
         if not chosen.page:
             command.append("--no-page")

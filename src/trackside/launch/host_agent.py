@@ -25,15 +25,13 @@ _LAST_EXITS_S = 1.0
 class AgentLink(Protocol):
     """The agent's end of the link to the controller; `send` never waits for it."""
 
-    @property
-    def samples_host(self) -> bool:
-        """Whether the controller wants this host's sample from us."""
-        ...
+    samples_host: bool
+    """Whether the controller wants this host's sample from us."""
 
     def send(self, message: messages.Upward) -> None: ...
 
-    def close(self, deadline_s: float) -> None:
-        """Deliver what is left, bounded."""
+    def close(self, deadline_s: float) -> bool:
+        """Deliver what is left, bounded; whether all of it arrived."""
         ...
 
 

@@ -127,8 +127,6 @@ class Job:
         if code and failure is not None and outcome.signal is None and outcome.error is None:
             code = failure.shell_code
         self._output.close()
-        if self._controller is not None:
-            self._controller.end()
         self._agent.end(code, outcome.signal)
         if outcome.error is not None:
             self._terminal.entry("error", outcome.error)
