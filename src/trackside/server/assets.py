@@ -1,0 +1,58 @@
+"""The built page: a folder of static files, read once."""
+
+import gzip
+import hashlib
+import mimetypes
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+STATIC = Path(__file__).parent / "static"
+INDEX = "index.html"
+HASHED = re.compile(r"[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+$")
+"""Names that hold a hash of their content, as Vite writes them: they may be kept for ever."""
+NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Trackside</title>
+<h1>The page is not built</h1>
+<p>This is a working tree without a built page. Run <code>python hatch_build.py</code> (it needs npm) and open this again.
+The numbers are here already: <a href="api/v1/run">api/v1/run</a>.</p></html>
+"""
+
+mimetypes.add_type("text/javascript", ".js")
+mimetypes.add_type("image/svg+xml", ".svg")
+mimetypes.add_type("font/woff2", ".woff2")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file of the page."""
+
+    content: bytes
+    compressed: bytes | None
+    """In gzip, where that is smaller."""
+    media_type: str
+    etag: str
+    immutable: bool
+    """Whether its name changes with its content."""
+
+
+def read_assets(folder: Path = STATIC) -> dict[str, Asset]:
+    """Every file of the built page by its path below `folder`; without a built page, a page that says so."""
+    if not (folder / INDEX).is_file():
+        return {INDEX: _asset(INDEX, NOT_BUILT)}
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith("."))
+    return {
+        file.relative_to(folder).as_posix(): _asset(file.relative_to(folder).as_posix(), file.read_bytes())
+        for file in files
+    }
+
+
+def _asset(name: str, content: bytes) -> Asset:
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    compressed = gzip.compress(content, compresslevel=9, mtime=0) if len(content) > 512 else content
+    return Asset(
+        content=content,
+        compressed=compressed if len(compressed) < len(content) else None,
+        media_type=f"{media_type}; charset=utf-8" if media_type.startswith("text/") else media_type,
+        etag=f'"{hashlib.sha256(content).hexdigest()[:20]}"',
+        immutable=name.startswith("assets/") and HASHED.search(name) is not None,
+    )

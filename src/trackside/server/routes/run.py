@@ -1,0 +1,54 @@
+"""Documents that answer from memory."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from trackside._version import __version__
+from trackside.server import answers
+from trackside.server.answers import AnswerError
+from trackside.server.hub import Hub
+from trackside.server.paths import known_path
+from trackside.server.security import PICTURE_POLICY
+from trackside.sinks.protocol import RunSource
+from trackside.wire.codec import PROTOCOL
+from trackside.wire.documents import Health
+
+
+class RunRoutes:
+    """The run, its ranks, metrics, epochs, resources, events, graph."""
+
+    def __init__(self, source: RunSource, hub: Hub) -> None:
+        self._source = source
+        self._hub = hub
+
+    async def health(self, request: Request) -> Response:
+        counters = {**self._source.counters(), **self._hub.counters()}
+        return answers.json(request, Health(status="ok", version=__version__, protocol=PROTOCOL, counters=counters))
+
+    async def run(self, request: Request) -> Response:
+        return answers.json(request, self._source.run())
+
+    async def ranks(self, request: Request) -> Response:
+        return answers.json(request, self._source.ranks())
+
+    async def metrics(self, request: Request) -> Response:
+        return answers.json(request, self._source.metrics())
+
+    async def epochs(self, request: Request) -> Response:
+        return answers.json(request, self._source.epochs())
+
+    async def events(self, request: Request) -> Response:
+        return answers.json(request, self._source.events())
+
+    async def resources(self, request: Request) -> Response:
+        path = request.query_params.get("path", "root")
+        return answers.json(request, self._source.resources(known_path(self._source, path)))
+
+    async def graph(self, request: Request) -> Response:
+        return answers.json(request, self._source.graph())
+
+    async def picture(self, request: Request) -> Response:
+        svg = self._source.svg()
+        if svg is None:
+            raise AnswerError(404, "no_picture", "This run has no picture of its model yet; call watch() or set_svg().")
+        return answers.body(request, svg.encode(), "image/svg+xml", {"Content-Security-Policy": PICTURE_POLICY})
