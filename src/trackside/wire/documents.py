@@ -30,7 +30,7 @@ class RankCounts(Document, frozen=True, kw_only=True):
     lost: int = 0
 
 
-class Warning(Document, frozen=True, kw_only=True):
+class Warning(Document, frozen=True, kw_only=True):  # noqa: A001 - the field is `warnings`
     """Something wrong that has not cleared up."""
 
     time: float

@@ -1,0 +1,94 @@
+"""What this process and its host are, read without starting anything."""
+
+import contextlib
+import os
+import platform
+import socket
+import sys
+import uuid
+from pathlib import Path
+
+from trackside._version import __version__
+from trackside.monitor.samplers.hardware import cpu_model, cpu_threads, machine_memory_bytes
+from trackside.wire.messages import HostFacts, ProcessFacts
+
+MAX_ARGUMENTS = 64
+
+
+def machine_id() -> str:
+    """Tells machines (and containers) apart that share a host name: boot id, machine id and network namespace."""
+    parts = []
+    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
+        try:
+            parts.append(Path(path).read_text("ascii").strip())
+        except (OSError, UnicodeDecodeError):
+            continue
+    with contextlib.suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/net").readlink()))
+    return "-".join(parts) or f"{uuid.getnode():012x}"
+
+
+def host_facts() -> HostFacts:
+    """Where this process runs."""
+    return HostFacts(
+        host=socket.gethostname() or "localhost",
+        machine_id=machine_id(),
+        cpu_model=cpu_model(),
+        cpu_threads=cpu_threads(),
+        memory_bytes=machine_memory_bytes(),
+        platform=platform.platform(),
+    )
+
+
+def process_facts() -> ProcessFacts:
+    """What this process is. torch's version only when torch is there already."""
+    torch = sys.modules.get("torch")
+    directory = _directory()
+    return ProcessFacts(
+        pid=os.getpid(),
+        parent_pid=os.getppid(),
+        python=platform.python_version(),
+        torch=str(getattr(torch, "__version__", "")) or None if torch else None,
+        trackside=__version__,
+        command=[sys.executable, *sys.argv][:MAX_ARGUMENTS],
+        directory=directory,
+        git_commit=git_commit(Path(directory)) if directory else None,
+    )
+
+
+def git_commit(start: Path) -> str | None:
+    """Commit of the checkout that holds `start`, read from its files; None outside of one."""
+    for folder in (start, *start.parents):
+        git = folder / ".git"
+        try:
+            if git.is_file():
+                git = (folder / git.read_text().partition("gitdir:")[2].strip()).resolve()
+            if (git / "HEAD").is_file():
+                return _resolve(git, (git / "HEAD").read_text().strip())
+        except OSError:
+            return None
+    return None
+
+
+def _resolve(git: Path, head: str) -> str | None:
+    if not head.startswith("ref:"):
+        return head or None
+    name = head.removeprefix("ref:").strip()
+    common = git / "commondir"
+    roots = [git] + ([(git / common.read_text().strip()).resolve()] if common.is_file() else [])
+    for root in roots:
+        if (root / name).is_file():
+            return (root / name).read_text().strip() or None
+        packed = root / "packed-refs"
+        lines = packed.read_text().splitlines() if packed.is_file() else []
+        found = next((line.split()[0] for line in lines if line.endswith(" " + name)), None)
+        if found:
+            return found
+    return None
+
+
+def _directory() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return None

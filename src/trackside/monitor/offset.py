@@ -1,0 +1,23 @@
+"""How far the controller's clock is from ours, by the exchange with the shortest round trip."""
+
+from collections import deque
+
+KEPT = 16
+
+
+class ClockOffset:
+    """Offset by NTP's formula over recent exchanges. Threads: one writes, any may read."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self.offset: float | None = None
+        """Controller's wall clock minus ours, seconds; None before the first answer."""
+        self.round_trip: float | None = None
+
+    def take(self, sent_at: float, answered_at: float, received_at: float) -> None:
+        """One exchange: our clock at sending, theirs at answering, ours at receiving."""
+        round_trip = received_at - sent_at
+        if not 0 <= round_trip < 60:
+            return
+        self._samples.append((round_trip, answered_at - (sent_at + received_at) / 2))
+        self.round_trip, self.offset = min(self._samples)
