@@ -13,6 +13,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from trackside.errors import AddressError, PortTakenError, UsageError
 from trackside.launch.settings import writable_directory
+from trackside.monitor.roles import find_identity, is_disabled
 from trackside.monitor.samplers.nvml import Nvml
 from trackside.monitor.samplers.visible import visible_devices
 from trackside.server.assets import INDEX, STATIC
@@ -63,28 +64,24 @@ def check_torch() -> Finding:
 
 def check_switch(environ: Mapping[str, str]) -> Finding:
     """Whether Trackside is switched off."""
-    if environ.get("TRACKSIDE_DISABLED", "") in ("", "0"):
+    if not is_disabled(environ):
         return Finding(check="switch", status="ok", text="TRACKSIDE_DISABLED is not set")
-    text = f"TRACKSIDE_DISABLED={environ['TRACKSIDE_DISABLED']}: every Monitor here is inert"
+    text = f"TRACKSIDE_DISABLED={environ.get('TRACKSIDE_DISABLED', '')}: every Monitor here is inert"
     return Finding(check="switch", status="warn", text=text, advice="unset TRACKSIDE_DISABLED")
 
 
 def check_identity(environ: Mapping[str, str]) -> Finding:
     """Whether the variables of a launcher agree with each other."""
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-    given = {name: environ[name] for name in names if name in environ}
-    shown = " ".join(f"{name}={value}" for name, value in given.items())
-    if not given:
-        return Finding(check="identity", status="ok", text="no launcher's variables: a single process")
-    advice = "unset them all, or start the script through its launcher"
-    if not all(value.isascii() and value.isdigit() for value in given.values()):
-        return Finding(check="identity", status="fail", text=f"{shown}: not all are numbers", advice=advice)
-    if "RANK" in given and "WORLD_SIZE" not in given:
-        return Finding(check="identity", status="fail", text=f"{shown}, and no WORLD_SIZE", advice=advice)
-    if "RANK" in given and int(given["RANK"]) >= int(given["WORLD_SIZE"]):
-        text = f"{shown}: a world of {given['WORLD_SIZE']} has ranks 0 to {int(given['WORLD_SIZE']) - 1}"
-        return Finding(check="identity", status="fail", text=text, advice=advice)
-    return Finding(check="identity", status="ok", text=shown)
+    try:
+        identity = find_identity(environ)
+    except UsageError as error:
+        happened, _, advice = str(error).partition("; ")
+        return Finding(check="identity", status="fail", text=happened, advice=advice or None)
+    if identity.world_size == 1:
+        return Finding(check="identity", status="ok", text=f"rank 0 of 1, by {identity.source}")
+    return Finding(
+        check="identity", status="ok", text=f"rank {identity.rank} of {identity.world_size}, by {identity.source}"
+    )
 
 
 def check_controller(environ: Mapping[str, str]) -> Iterator[Finding]:

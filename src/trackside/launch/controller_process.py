@@ -135,9 +135,10 @@ class ControllerProcess:
             answer = _read_line(reading, READY_S, process)
         finally:
             os.close(reading)
-        self._ready = answer or self._ready
+        self._ready = answer if isinstance(answer, Ready) else self._ready
         if self._ready is None:
-            self._warn("the controller did not start: no page and no report; training goes on without it")
+            reason = f": {answer}" if answer else ""
+            self._warn(f"the controller did not start{reason}; training goes on without page and report")
             if process.poll() is None:
                 process.kill()
         self._answered.set()
@@ -163,8 +164,8 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in strangers}
 
 
-def _read_line(descriptor: int, timeout_s: float, process: "subprocess.Popen[bytes]") -> Ready | None:
-    """Return the ready line; None when the process ended or said nothing in time."""
+def _read_line(descriptor: int, timeout_s: float, process: "subprocess.Popen[bytes]") -> Ready | str | None:
+    """Return the ready line, or why there is none; None when the process ended or said nothing in time."""
     deadline, text = time.monotonic() + timeout_s, b""
     while not text.endswith(b"\n"):
         readable, _, _ = select.select([descriptor], [], [], 0.2)
@@ -178,6 +179,8 @@ def _read_line(descriptor: int, timeout_s: float, process: "subprocess.Popen[byt
         text += chunk
     try:
         said: dict[str, Any] = json.loads(text)
+        if "error" in said:
+            return str(said["error"])
         return Ready(address=said["address"], directory=str(Path(said["directory"])), run=said["run"])
     except (ValueError, KeyError, TypeError):
         return None

@@ -65,7 +65,7 @@ class HostAgent:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Begin. Blocks: never."""
         for thread in self._threads:
             thread.start()
 

@@ -16,6 +16,8 @@ from trackside.launch.output import RankOutput
 from trackside.launch.terminal import Terminal, duration_text
 from trackside.launch.uplink import connect
 from trackside.launch.workers import Worker
+from trackside.monitor.link import Link
+from trackside.wire.messages import PortWish
 
 _REPORT_S = 10.0
 """How long the end waits for the report before it asks the controller to leave."""
@@ -115,9 +117,12 @@ class Job:
         ready = self._ready()
         return self._given_address or self._found_address or (ready.address if ready else None)
 
-    def _connect(self) -> Any:
+    def _connect(self) -> Link | None:
         address = None if self._disabled else self._address()
-        return connect(address, self._terminal.line) if address else None
+        link = connect(address, self._terminal.line) if address else None
+        if link is not None and self._controller is not None and self._options.settings.page:
+            link.send(PortWish(port=self._options.settings.port))
+        return link
 
     def _finish(self, outcome: Outcome) -> int:
         if self._agent_started:

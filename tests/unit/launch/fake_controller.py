@@ -1,6 +1,6 @@
 """Plays `trackside controller` for its starter's tests: says it is ready and lives as its --name tells it.
 
-`die:N` exits with code 1 in its first N lives; `mute` never speaks; `refuse` fails at once; `leave` ends cleanly at once;
+`die:N` exits with code 1 in its first N lives; `mute` never speaks; `refuse` fails at once; `error` says why it fails; `leave` ends cleanly at once;
 anything else stays until SIGTERM.
 """
 
@@ -26,6 +26,9 @@ def main() -> None:
         name_file.write_text(options["--name"])
     how = name_file.read_text()
     if how == "refuse":
+        sys.exit(2)
+    if how == "error":
+        os.write(int(options["--ready-fd"]), b'{"error": "the disk is made of cheese"}\n')
         sys.exit(2)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if how != "mute":

@@ -119,8 +119,15 @@ def test_one_that_cannot_start_is_warned_of_and_trained_without(
     monkeypatch.setattr(module, "READY_S", 0.5)
     process = make(how)
     assert process.ready(20) is None
-    assert warnings == ["the controller did not start: no page and no report; training goes on without it"]
+    assert warnings == ["the controller did not start; training goes on without page and report"]
     assert process.wait(20)
+
+
+def test_the_reason_it_gives_is_passed_on(make: Callable[..., ControllerProcess], warnings: Warnings) -> None:
+    assert make("error").ready(20) is None
+    assert warnings == [
+        "the controller did not start: the disk is made of cheese; training goes on without page and report"
+    ]
 
 
 def test_one_that_leaves_by_itself_is_done(make: Callable[..., ControllerProcess], tmp_path: Path) -> None:
