@@ -68,7 +68,9 @@ class Job:
             reader.start()
 
     @classmethod
-    def run(cls, script: str, directory: Path, *arguments: str, nproc: int = 2, options: tuple[str, ...] = (), **env: str) -> Job:
+    def run(
+        cls, script: str, directory: Path, *arguments: str, nproc: int = 2, options: tuple[str, ...] = (), **env: str
+    ) -> Job:
         """Start `trackside run` over one of the scripts."""
         command = [*TRACKSIDE, "run", "--nproc-per-node", str(nproc), "--port", "0", *options]
         return cls([*command, str(SCRIPTS / script), *arguments], directory, **env)

@@ -112,16 +112,16 @@ class MetricWindow:
     @property
     def rows(self) -> Array:
         """The rows in use, as a view."""
-        return self._rows[: self._used]
+        return self._rows[max(0, self._used - WINDOW_STEPS) : self._used]
 
     def add(self, new: Array) -> None:
         """Take rows of ascending, distinct steps."""
         kept = self.rows
-        if not self._used or new["step"][0] > kept["step"][-1]:
+        if not len(kept) or new["step"][0] > kept["step"][-1]:
             self._append(new)
             return
         place = np.searchsorted(kept["step"], new["step"])
-        known = place < self._used
+        known = place < len(kept)
         known[known] = kept["step"][place[known]] == new["step"][known]
         if known.any():
             merged = kept[place[known]]
@@ -133,7 +133,7 @@ class MetricWindow:
         if fresh["step"][0] > kept["step"][-1]:
             self._append(fresh)
             return
-        if self._used >= WINDOW_STEPS:
+        if len(kept) >= WINDOW_STEPS:
             fresh = fresh[fresh["step"] > kept["step"][0]]
         both = np.concatenate([kept, fresh])
         self._replace(both[np.argsort(both["step"], kind="stable")])

@@ -1,0 +1,261 @@
+"""Values over ranks: cohorts, epochs, throughput, resources."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.unit.run.play import Play, batch
+from trackside.run import outputs
+from trackside.run.cohort import CohortWindow, update_of
+from trackside.wire import messages
+from trackside.wire.columns import concatenate
+
+
+def update(window: CohortWindow, metric: int = 0, reduction: messages.Reduction = "mean") -> dict[str, list[object]]:
+    shown = update_of(window.take_changes()[metric], reduction)
+    return {name: getattr(shown, name) for name in ("step", "mean", "min", "max", "count", "worst")}
+
+
+def test_b39_a_cohort_has_mean_extremes_count_and_the_worst_rank() -> None:
+    window = CohortWindow()
+    window.add(batch([(0, 0, 5, 1.0), (0, 1, 5, 2.0), (0, 2, 5, 9.0), (0, 0, 6, 4.0)]))
+    assert update(window) == {
+        "step": [5, 6],
+        "mean": [4.0, 4.0],
+        "min": [1.0, 4.0],
+        "max": [9.0, 4.0],
+        "count": [3, 1],
+        "worst": [2, None],
+    }
+
+
+def test_a_late_rank_amends_its_step_and_only_what_changed_is_told() -> None:
+    window = CohortWindow()
+    window.add(batch([(0, 0, 1, 1.0), (0, 0, 2, 1.0), (0, 0, 3, 1.0)]))
+    window.take_changes()
+    window.add(batch([(0, 1, 2, 3.0)]))
+    assert update(window)["step"] == [2]
+    window.add(batch([(0, 1, 0, 5.0), (0, 1, 9, 5.0)]))
+    changed = update(window)
+    assert (changed["step"], changed["mean"]) == ([0, 9], [5.0, 5.0])
+
+
+def test_b39_non_finite_values_are_counted_and_never_spoil_the_others() -> None:
+    window = CohortWindow()
+    window.add(batch([(0, 0, 1, math.nan), (0, 1, 1, 2.0), (0, 0, 2, math.nan), (0, 0, 3, -math.inf)]))
+    shown = update(window)
+    assert shown["mean"] == [2.0, "NaN", "-Infinity"]
+    assert shown["count"] == [2, 1, 1]
+
+
+def test_b39_a_cohort_of_some_ranks_sees_only_theirs() -> None:
+    window = CohortWindow(frozenset({1}))
+    window.add(batch([(0, 0, 1, 100.0), (0, 1, 1, 2.0), (1, 0, 1, 7.0)]))
+    changes = window.take_changes()
+    assert list(changes) == [0]
+    assert update_of(changes[0], "mean").mean == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("reduction", "value"), [("mean", 4.0), ("sum", 12.0), ("min", 1.0), ("max", 9.0), ("last", 9.0)]
+)
+def test_b38_a_declared_reduction_is_what_is_shown(reduction: messages.Reduction, value: float) -> None:
+    window = CohortWindow()
+    window.add(batch([(0, 0, 5, 1.0), (0, 1, 5, 2.0), (0, 2, 5, 9.0)]))
+    assert update(window, 0, reduction)["mean"] == [value]
+
+
+def test_a_window_agrees_with_a_plain_sum_in_any_order() -> None:
+    random = np.random.default_rng(7)
+    rows = [
+        (int(m), int(r), int(s), float(v))
+        for m, r, s, v in zip(
+            random.integers(0, 3, 4000),
+            random.integers(0, 8, 4000),
+            random.integers(0, 300, 4000),
+            random.normal(size=4000),
+            strict=True,
+        )
+    ]
+    window = CohortWindow()
+    for at in range(0, 4000, 37):
+        window.add(batch(rows[at : at + 37]))
+    whole = CohortWindow()
+    whole.add(concatenate([batch(rows)]))
+    for metric, changed in window.take_changes().items():
+        own = [row for row in rows if row[0] == metric]
+        steps = sorted({row[2] for row in own})
+        assert changed["step"].tolist() == steps
+        sums = [sum(row[3] for row in own if row[2] == step) for step in steps]
+        assert np.allclose(changed["sum"], sums)
+        other = whole.recent(10_000)[metric]
+        assert np.array_equal(changed["low_rank"], other["low_rank"])
+        assert np.array_equal(changed["high_rank"], other["high_rank"])
+
+
+def test_a_window_keeps_the_latest_steps_only() -> None:
+    window = CohortWindow()
+    for start in range(0, 10_000, 1000):
+        window.add(batch([(0, 0, step, 1.0) for step in range(start, start + 1000)]))
+    rows = window.recent(100_000)[0]
+    assert (len(rows), rows["step"][0], rows["step"][-1]) == (4096, 5904, 9999)
+
+
+def epoch(number: int, loss: float | None = None, **fields: object) -> messages.EpochReport:
+    metrics = {} if loss is None else {"loss": loss}
+    return messages.EpochReport(epoch=number, metrics=metrics, **fields)  # type: ignore[arg-type]
+
+
+def published(play: Play) -> list[int]:
+    return [instruction.record.epoch for instruction in play.asked(outputs.PublishEpoch)]
+
+
+def test_b34_an_epoch_waits_for_live_ranks_in_order_and_late_frames_amend() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    play.tell(zero, epoch(0, 1.0))
+    play.tell(zero, epoch(1, 0.5))
+    play.tell(one, epoch(1, 0.7))
+    assert published(play) == []
+    play.tell(one, epoch(0, 3.0))
+    assert published(play) == [0, 1]
+    play.tell(one, epoch(0, 5.0))
+    assert play.machine.epoch_records()[0].metrics == {"loss": 3.0}
+    assert published(play) == [0, 1, 0]
+
+
+def test_b34_a_rank_that_died_does_not_hold_an_epoch_up() -> None:
+    play = Play()
+    zero = play.hello(0)
+    play.hello(1)
+    play.tell(zero, epoch(0, 1.0))
+    for _ in range(31):
+        play.beat(zero)
+        play.wait(1)
+    assert published(play) == [0]
+    assert play.machine.epoch_records()[0].ranks == 1
+
+
+def test_b35_means_are_weighted_and_ranks_without_the_metric_do_not_count() -> None:
+    play = Play()
+    sessions = [play.hello(rank, world=3) for rank in range(3)]
+    play.tell(sessions[0], epoch(0, 1.0, batches=1, samples=10, seconds=2.0))
+    play.tell(sessions[1], epoch(0, 2.0, batches=9, samples=30, seconds=5.0))
+    play.tell(sessions[2], epoch(0, None, batches=5, samples=60, seconds=1.0))
+    (record,) = play.machine.epoch_records()
+    assert record.metrics == {"loss": 1.75}
+    assert (record.seconds, record.samples, record.batches, record.ranks) == (5.0, 100, 15, 3)
+    assert record.complete
+
+
+def test_b35_without_samples_batches_weigh() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    play.tell(zero, epoch(0, 1.0, batches=1))
+    play.tell(one, epoch(0, 2.0, batches=3))
+    assert play.machine.epoch_records()[0].metrics == {"loss": 1.75}
+
+
+def test_b36_throughput_is_by_own_time_and_shares_sum_to_one() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    for second in range(10):
+        play.beat(zero, batches=second, samples=second * 32, own_step_seconds=0.1)
+        play.beat(one, batches=second, samples=second * 96, own_step_seconds=0.9)
+        play.wait(1)
+    shown = play.ranks
+    assert [entry.throughput for entry in shown] == pytest.approx([320.0, 96 / 0.9])
+    assert [entry.batch_share for entry in shown] == [0.25, 0.75]
+    assert play.run.throughput == pytest.approx(128.0)
+
+
+def test_b37_a_run_of_one_epoch_still_has_windows() -> None:
+    play = Play()
+    play.hello(0, world=1)
+    play.metric(0, "loss")
+    out = play.points([(0, 0, 0, 1.0)])
+    assert any(isinstance(instruction, outputs.PublishPoints) for instruction in out)
+    assert list(play.machine.root.take_changes()) == [0]
+
+
+def test_b40_metric_order_is_loss_first_then_by_name() -> None:
+    play = Play()
+    play.hello(0, world=1)
+    for number, name in enumerate(["zeta", "acc", "loss", "train/loss"]):
+        play.metric(number, name)
+    assert [entry.name for entry in play.machine.metric_entries()] == ["loss", "acc", "train/loss", "zeta"]
+
+
+def test_b46_eta_is_unknown_then_by_the_last_five_epochs() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetPlan(epochs=10))
+    assert play.run.eta_seconds is None
+    for number, seconds in enumerate([100.0, 2.0, 2.0, 2.0, 2.0, 2.0]):
+        play.tell(session, epoch(number, 1.0, seconds=seconds, ended_at=play.now.wall))
+    assert play.run.eta_seconds == pytest.approx(8.0)
+
+
+def test_b46_eta_by_steps_is_of_this_session_only_and_never_negative() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetPlan(steps=1000))
+    play.beat(session, step=900)
+    assert play.run.eta_seconds is None
+    play.wait(10)
+    play.beat(session, step=950)
+    assert play.run.eta_seconds == pytest.approx(49 / 5)
+    play.at += 100
+    assert play.run.eta_seconds == 0.0
+
+
+def sample(play: Play, session: bytes, **fields: object) -> None:
+    play.tell(session, messages.ResourceSample(time=play.now.wall, interval_seconds=2.0, **fields))  # type: ignore[arg-type]
+
+
+def gpu(util: float | None, used: int) -> messages.RankSample:
+    return messages.RankSample(
+        cpu=0.1,
+        memory=5,
+        gpu=messages.GpuSample(index=0, uuid=f"u{used}", name="H200", util=util, memory_used=used, memory_total=100),
+    )
+
+
+def test_b26_cpu_and_memory_once_a_host_gpus_by_rank() -> None:
+    play = Play()
+    zero, one = play.hello(0, world=3, host="a"), play.hello(1, world=3, host="a")
+    two = play.hello(2, world=3, host="b", local=0)
+    sample(play, zero, rank=gpu(0.5, 10), host=messages.HostSample(cpu=0.2, memory_used=4, memory_total=8))
+    sample(play, one, rank=gpu(None, 20))
+    sample(play, two, rank=gpu(1.0, 30), host=messages.HostSample(cpu=0.6, memory_used=1, memory_total=8))
+    root = [record for record in play.machine.resource_records("root") if record.path == "root"][-1]
+    assert (root.cpu, root.memory_used, root.memory_total) == (pytest.approx(0.4), 5, 16)
+    sample(play, zero, host=messages.HostSample(cpu=0.2, memory_used=4, memory_total=8))
+    root = [record for record in play.machine.resource_records("root") if record.path == "root"][-1]
+    assert (root.gpu_util, root.vram_used, root.vram_total) == (0.75, 60, 300)
+    assert [(entry.index, entry.name) for entry in root.gpus] == [
+        (0, "a:lr=0 gr=0 H200"),
+        (1, "a:lr=1 gr=1 H200"),
+        (2, "b:lr=0 gr=2 H200"),
+    ]
+
+
+def test_b13_what_cannot_be_read_is_absent_and_never_zero() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    sample(play, session, host=messages.HostSample(), rank=messages.RankSample())
+    (entry,) = play.ranks
+    assert (entry.cpu, entry.memory, entry.gpu) == (None, None, None)
+    record = play.machine.resource_records("root/a")[0]
+    assert (record.cpu, record.memory_used, record.gpu_util, record.vram_used) == (None, None, None, None)
+
+
+def test_an_agents_sample_stands_in_only_until_the_rank_has_its_own() -> None:
+    play = Play(launched=True)
+    agent, rank = play.agent(), play.hello(0, world=1)
+    sample(play, agent, rank=messages.RankSample(memory=1), of_rank=0)
+    assert play.ranks[0].memory == 1
+    sample(play, rank, rank=messages.RankSample(memory=2))
+    sample(play, agent, rank=messages.RankSample(memory=3), of_rank=0)
+    assert play.ranks[0].memory == 2

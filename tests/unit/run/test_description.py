@@ -1,0 +1,139 @@
+"""What a run says of itself: graph, metadata, hardware, ports, places."""
+
+import json
+
+from tests.unit.run.play import Play
+from trackside.run import inputs, outputs
+from trackside.wire import messages
+
+
+def test_b19_a_wish_binds_and_a_failed_bind_lets_the_next_wish_try_again() -> None:
+    play = Play()
+    session = play.hello(0)
+    play.tell(session, messages.PortWish(port=7117))
+    play.do(inputs.PageBindFailed(7117, "held by python (pid 12)"))
+    play.tell(session, messages.PortWish(port=7118))
+    assert [wish.port for wish in play.asked(outputs.RegisterPort)] == [7117, 7118]
+    assert "held by python" in play.events("page not bound")[0].text
+
+
+def test_b20_the_same_port_is_ignored_and_another_is_one_warning_that_names_all() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    play.tell(zero, messages.PortWish(port=7117))
+    play.do(inputs.PageBound("a", 7117, "url"))
+    play.tell(one, messages.PortWish(port=7117))
+    play.tell(one, messages.PortWish(port=9000))
+    play.tell(one, messages.PortWish(port=9000))
+    assert len(play.asked(outputs.RegisterPort)) == 1
+    (event,) = play.events("port")
+    assert (event.text, event.count) == (
+        "rank 1 asked for port 9000; the page is bound to port 7117 and stays there",
+        2,
+    )
+
+
+def test_b22_the_first_non_empty_graph_wins_and_another_structure_is_one_warning() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    play.tell(zero, messages.SetGraph(label="early", hash=None))
+    play.tell(zero, messages.SetGraph(svg="<svg>1</svg>", label="net", hash="aaaa"))
+    play.tell(one, messages.SetGraph(svg="<svg>2</svg>", label="other", hash="bbbb"))
+    assert (play.machine.svg(), play.run.label, play.run.hash) == ("<svg>1</svg>", "net", "aaaa")
+    (event,) = play.events("hash mismatch")
+    assert event.path == "root/a/rank1"
+
+
+def test_b23_metadata_the_last_write_wins_and_malformed_text_is_discarded() -> None:
+    play = Play()
+    session = play.hello(0)
+    play.tell(session, messages.SetMetadata(text='{"lr": 1}'))
+    play.tell(session, messages.SetMetadata(text='{"lr": 2}'))
+    play.tell(session, messages.SetMetadata(text='{"lr": '))
+    assert play.run.metadata == {"lr": 2}
+    assert len(play.events("metadata refused")) == 1
+
+
+def test_b23_parameter_counts_survive_any_order_and_the_users_key_wins() -> None:
+    counts = {"total": 10, "trainable": 8, "frozen": 2}
+    writes = [messages.SetMetadata(watched=counts), messages.SetMetadata(text='{"lr": 1}')]
+    for order in (writes, writes[::-1]):
+        play = Play()
+        session = play.hello(0)
+        for write in order:
+            play.tell(session, write)
+        assert play.run.metadata == {"lr": 1, "parameters": counts}
+    play.tell(session, messages.SetMetadata(text='{"parameters": "mine"}'))
+    assert play.run.metadata == {"parameters": "mine"}
+    play.tell(session, messages.SetMetadata(text="[1, 2]"))
+    assert play.run.metadata == [1, 2]
+
+
+def test_b24_hardware_is_grouped_by_host_in_topology_order() -> None:
+    play = Play()
+    three = play.hello(3, world=4, host="b", local=1)
+    zero = play.hello(0, world=4, host="a", local=0)
+    one = play.hello(1, world=4, host="a", local=1)
+    play.hello(2, world=4, host="c", local=0)
+    play.tell(three, messages.SetHardware(cpu="Xeon", gpu="H200"))
+    play.tell(one, messages.SetHardware(cpu="EPYC 1", gpu="A100"))
+    play.tell(zero, messages.SetHardware(cpu="EPYC", gpu=None))
+    assert play.run.hardware == "a: EPYC | gr=1 lr=1: A100 | b: Xeon | gr=3 lr=1: H200"
+
+
+def test_b24_a_rank_outside_the_world_is_ignored() -> None:
+    play = Play()
+    play.hello(0, world=2)
+    play.machine.state.world_size = 2
+    seven = play.hello(7, world=2)
+    play.machine.state.world_size = 2
+    play.tell(seven, messages.SetHardware(cpu="nobody's", gpu=None))
+    assert play.run.hardware is None
+
+
+def test_b17_the_agent_samples_its_host_else_the_lowest_rank_and_another_follows_a_lost_one() -> None:
+    play = Play()
+    one = play.hello(1)
+    zero = play.hello(0)
+    appointed = [(reply.session, reply.message.sample_host) for reply in _appointments(play)]
+    assert appointed == [(one, True), (one, False), (zero, True)]
+    play.at += 31
+    play.beat(one)
+    play.wait(0)
+    assert [(r.session, r.message.sample_host) for r in _appointments(play)][-1] == (one, True)
+    agent = play.agent()
+    assert [(r.session, r.message.sample_host) for r in _appointments(play)][-2:] == [(one, False), (agent, True)]
+
+
+def _appointments(play: Play) -> list[outputs.Reply]:
+    return [reply for reply in play.asked(outputs.Reply) if isinstance(reply.message, messages.Appoint)]
+
+
+def test_two_machines_of_one_name_are_two_hosts() -> None:
+    play = Play()
+    play.hello(0, host="node", machine="m1")
+    play.hello(1, host="node", machine="m2")
+    assert play.run.hosts == ["node", "node~2"]
+    assert [entry.path for entry in play.ranks] == ["root/node/rank0", "root/node~2/rank1"]
+
+
+def test_the_plan_and_config_reach_the_document() -> None:
+    play = Play()
+    session = play.hello(0)
+    play.tell(session, messages.SetPlan(epochs=10, steps=None, name="better", config=json.dumps({"lr": 0.1})))
+    assert (play.run.epochs, play.run.name, play.run.metadata) == (10, "better", {"config": {"lr": 0.1}})
+
+
+def test_a_snapshot_restores_everything() -> None:
+    play = Play()
+    session = play.hello(0)
+    play.metric(0, "loss")
+    play.points([(0, 0, 1, float("nan")), (0, 0, 2, 0.5)])
+    play.tell(session, messages.SetMetadata(text='{"a": [1, {"b": null}]}'))
+    play.tell(session, messages.EpochReport(epoch=0, metrics={"loss": 0.5}))
+    again = type(play.machine).restore(play.machine.snapshot())
+    assert again.run_document(play.now) == play.run
+    assert again.rank_entries(play.now) == play.ranks
+    assert again.event_records() == play.machine.event_records()
+    assert again.epoch_records() == play.machine.epoch_records()
+    assert again.snapshot() == play.machine.snapshot()

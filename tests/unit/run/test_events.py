@@ -1,0 +1,88 @@
+"""Events: collapse, bounds, evidence."""
+
+import math
+
+from tests.unit.run.play import Play
+from trackside.run import inputs, outputs
+from trackside.run.events import raise_event
+from trackside.wire import messages
+
+
+def test_b41_a_non_finite_loss_names_value_rank_and_step() -> None:
+    play = Play()
+    play.hello(0, world=1)
+    play.metric(0, "loss")
+    play.points([(0, 0, 12, math.nan), (0, 0, 13, math.nan)])
+    (event,) = play.events("non-finite")
+    assert (event.text, event.count, event.step, event.path) == ("loss is NaN at step 12", 2, 12, "root/a/rank0")
+    assert play.ranks[0].non_finite == 2
+    assert play.machine.metric_entries()[0].non_finite == 2
+
+
+def test_b41_dropped_records_are_an_event_with_the_true_count() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for total in (0, 30, 30, 100):
+        play.beat(session, dropped_points=total)
+    (event,) = play.events("records dropped")
+    assert (event.count, play.ranks[0].dropped_points) == (100, 100)
+
+
+def test_b42_repeats_within_ten_seconds_collapse_and_counts_sum() -> None:
+    play = Play()
+    for second in (0, 5, 14, 30):
+        play.at = second
+        raise_event(play.machine.state, play.now, "x", "again", count=3)
+    assert [(event.count, event.time - 1_700_000_000) for event in play.events("x")] == [(9, 0), (3, 30)]
+
+
+def test_b42_another_path_or_class_is_another_event() -> None:
+    play = Play()
+    for kind, path in (("x", "root"), ("x", "root/a"), ("y", "root")):
+        raise_event(play.machine.state, play.now, kind, "t", path=path)
+    assert len(play.events()) == 3
+
+
+def test_b42_at_most_two_hundred_live_and_evictions_are_counted() -> None:
+    play = Play()
+    for number in range(450):
+        raise_event(play.machine.state, play.now, f"kind {number}", "t")
+    events = play.events()
+    assert len(events) <= 201
+    (dropped,) = play.events("events dropped")
+    assert dropped.count + len(events) - 1 == 450
+    assert events[-1].kind == "kind 449"
+
+
+def test_b42_each_is_printed_once() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for _ in range(5):
+        play.tell(session, messages.Notice(time=1.0, about="value refused", text="'x': no number"))
+    assert len(play.asked(outputs.PrintLine)) == 1
+    assert "value refused" in play.asked(outputs.PrintLine)[0].line
+
+
+def test_user_events_are_never_collapsed() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for number in range(3):
+        play.tell(session, messages.UserEvent(time=1.0, title="saved", text=str(number), level="info"))
+    assert [event.text for event in play.events("user")] == ["saved: 0", "saved: 1", "saved: 2"]
+
+
+def test_a_stalled_disk_is_said_until_it_recovers() -> None:
+    play = Play()
+    play.do(inputs.StoreStalled(since=1.0, reason="No space left on device"))
+    play.do(inputs.StoreStalled(since=1.0, reason="No space left on device"))
+    assert play.run.not_persisted_since == 1.0
+    assert len(play.events("disk")) == 1
+    play.do(inputs.StoreRecovered())
+    assert (play.run.not_persisted_since, play.run.warnings) == (None, [])
+
+
+def test_refused_frames_and_failed_sinks_are_on_the_page() -> None:
+    play = Play()
+    play.do(inputs.FrameRefused("wrong key", "a process at 10.0.0.9 has not the key"))
+    play.do(inputs.SinkFailed("mine", "ValueError: no"))
+    assert [event.kind for event in play.events()] == ["wrong key", "sink mine failed"]
