@@ -88,7 +88,13 @@ def hash_of_sources(web: Path) -> str:
 def run(npm: str, arguments: list[str], web: Path) -> None:
     """Run npm in `web`, quietly; its output is shown when it fails."""
     done = subprocess.run(
-        [npm, *arguments], cwd=web, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [npm, *arguments],
+        cwd=web,
+        env=os.environ | {"NO_COLOR": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     if done.returncode:
         command = " ".join(["npm", *arguments])
