@@ -140,7 +140,7 @@ export class Plot implements Follower {
       },
       axes: [xAxis(frame.xKind, colors), yAxis(frame, colors, picture.log)],
       series: [{}, ...seriesOf(picture, colors)],
-      ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.16) }] }),
+      ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.24) }] }),
       hooks: {
         setCursor: [() => this.pointed()],
         setSelect: [() => this.selected()],

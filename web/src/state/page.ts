@@ -29,6 +29,8 @@ export class Page {
   readonly now: Signal<number> = signal(performance.now());
   readonly problem: Signal<string | null> = signal(null);
   readonly theme: Signal<Theme>;
+  /** Grows when the system's own scheme changes. */
+  readonly scheme: Signal<number> = signal(0);
   readonly pins: Signal<ReadonlySet<string>> = signal(recallSet("pins"));
   readonly folded: Signal<ReadonlySet<string>> = signal(recallSet("folded"));
   readonly logScaled: Signal<ReadonlySet<string>> = signal(recallSet("log"));

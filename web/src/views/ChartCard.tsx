@@ -52,7 +52,7 @@ function Drawn({ metric, crosshair, range }: Props) {
   const rankCurves = useRankCurves(metric.name, curve, spread);
   const origin = page.run.value?.started_at ?? 0;
   const { entries, marks } = curve.view(zoom, origin);
-  const theme = page.theme.value;
+  const theme = `${page.theme.value} ${page.scheme.value}`;
 
   const picture = useMemo(() => {
     const ranks: RankCurve[] = rankCurves.map(({ rank, label, curve: own }) => ({ rank, label, entries: own.view(zoom, origin).entries }));

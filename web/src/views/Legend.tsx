@@ -8,22 +8,24 @@ interface Props {
   picture: Picture;
   index: number | null;
   solo: Signal<string | null>;
-  entries: Entries;
-  spread: Spread | null;
-  marks: number;
+  /** Of the cohort, for how many ranks stand behind the mean. */
+  entries?: Entries;
+  spread?: Spread | null;
+  marks?: number;
+  values?: (value: number) => string;
 }
 
 const NEIGHBOURS = 6;
 
 /** What is drawn, each with its value at the crosshair; a click shows it alone, again shows all. */
-export function Legend({ picture, index, solo, entries, spread, marks }: Props) {
+export function Legend({ picture, index, solo, entries, spread = null, marks = 0, values = format.metric }: Props) {
   const at = index ?? picture.x.length - 1;
   const hasBand = picture.band !== null || solo.value !== null;
-  const count = countAt(entries, index);
+  const count = entries === undefined ? 0 : countAt(entries, index);
   return (
     <ul class="legend">
       {[...picture.lines].reverse().map((line) =>
-        line.key === "raw" ? null : <Entry key={line.key} line={line} value={valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
+        line.key === "raw" ? null : <Entry key={line.key} values={values} line={line} value={valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
       )}
       {hasBand && picture.band !== null && (
         <li>
@@ -50,13 +52,13 @@ export function Legend({ picture, index, solo, entries, spread, marks }: Props) 
   );
 }
 
-function Entry({ line, value, solo, note }: { line: Line; value: number | null; solo: Signal<string | null>; note: string }) {
+function Entry({ line, value, solo, note, values }: { values(value: number): string; line: Line; value: number | null; solo: Signal<string | null>; note: string }) {
   return (
     <li>
       <button type="button" class="legend-entry" aria-pressed={solo.value === line.key} title={solo.value === line.key ? "Show all" : "Show alone"} onClick={() => toggle(solo, line.key)}>
         <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""}`} />
         {line.label}
-        {note} <span class="figure">{format.metric(value)}</span>
+        {note} <span class="figure">{value === null ? format.UNKNOWN : values(value)}</span>
       </button>
     </li>
   );

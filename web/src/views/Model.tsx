@@ -13,7 +13,7 @@ export function Model() {
   const run = page.run.value;
   const hasPicture = run !== null && (run.has_svg || run.has_graph);
   const svg = useSvg(hasPicture);
-  const url = useBlobUrl(svg);
+  const url = svg === null || svg === "" ? null : `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   if (!hasPicture) {
     return (
       <Empty title="No model to show">
@@ -61,15 +61,4 @@ function useSvg(isThere: boolean): string | null {
     if (isThere && svg === null) void page.requests.svg().then(setSvg);
   }, [isThere]);
   return svg;
-}
-
-function useBlobUrl(svg: string | null): string | null {
-  const [url, setUrl] = useState<string | null>(null);
-  useEffect(() => {
-    if (svg === null) return undefined;
-    const made = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
-    setUrl(made);
-    return () => URL.revokeObjectURL(made);
-  }, [svg]);
-  return url;
 }

@@ -120,7 +120,7 @@ function TimeLeft() {
       <span class={`vital-figure ${eta === null ? "is-unknown" : ""}`}>{eta === null ? "unknown" : format.clock(eta)}</span>
       <span class="vital-note">
         {format.clock(elapsed)} elapsed
-        {eta !== null && ` · ends about ${format.timeOfDay(Date.now() / 1000 + eta).slice(0, 5)}`}
+        {eta !== null && ` · ends ${format.timeOfDay(Date.now() / 1000 + eta).slice(0, 5)}`}
       </span>
     </Vital>
   );
@@ -149,6 +149,7 @@ function Hardware() {
       <Meter
         label={hasGpu ? "VRAM" : "RAM"}
         ratio={hasGpu ? ratio(load.vramUsed, load.vramTotal) : ratio(load.memoryUsed, load.memoryTotal)}
+        isLimit
         text={hasGpu ? format.bytesOf(load.vramUsed, load.vramTotal) : format.bytesOf(load.memoryUsed, load.memoryTotal)}
       />
     </Vital>

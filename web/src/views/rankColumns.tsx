@@ -57,8 +57,8 @@ function RankName({ rank, isSlowest }: { rank: RankEntry; isSlowest: boolean }) 
       <PathLink path={rank.path} text={`rank${rank.rank}`} />
       {rank.host !== null && <Name class="rank-host" text={rank.host} />}
       {isSlowest && (
-        <span class="tag is-warn" title="Slowest by more than a tenth of the median">
-          ▲ slowest
+        <span class="slow-mark" role="img" aria-label="slowest" title="Slowest by more than a tenth of the median">
+          ▲
         </span>
       )}
       {!rank.monitored && (
@@ -82,7 +82,7 @@ function RankState({ rank }: { rank: RankEntry }) {
   return (
     <span class={`state is-${rank.state}`} title={plain(words)}>
       <Icon name={rank.state} />
-      {rank.state}
+      <span>{rank.state}</span>
       {detail !== null && <small>{plain(detail)}</small>}
     </span>
   );

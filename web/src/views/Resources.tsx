@@ -1,0 +1,129 @@
+import { useEffect } from "preact/hooks";
+import * as format from "../lib/format";
+import { plain } from "../lib/text";
+import { latestOfHosts } from "../state/load";
+import type { GpuSample, RankEntry, ResourceRecord } from "../wire/types.gen";
+import { usePage } from "./context";
+import { Empty } from "./Empty";
+import { GaugeCharts } from "./GaugeCharts";
+import { Meter } from "./Meter";
+import { Name } from "./Name";
+import { PathLink } from "./Trail";
+import { ratio } from "./Vitals";
+
+/** Is the hardware used? Bars for now, curves over time. */
+export function Resources() {
+  const page = usePage();
+  useEffect(() => void page.requests.resources("root").catch(() => undefined), []);
+  const { resources } = page.model.value;
+  const path = page.path.value;
+  const ranks = page.ranks.value;
+  const below = new Set(ranks.map((rank) => rank.host));
+  const hosts = [...latestOfHosts(resources).values()].filter((host) => path === "root" || below.has(host.host));
+  const withoutHost = ranks.filter((rank) => !hosts.some((host) => host.host === rank.host));
+  if (hosts.length === 0 && resources.length === 0) {
+    return (
+      <Empty title="No sample yet">
+        Ranks sample their hosts every two seconds unless <code>resources=False</code> was given. What cannot be read is left out, never shown as 0.
+      </Empty>
+    );
+  }
+  return (
+    <section aria-label="Resources">
+      <div class="hosts">
+        {hosts.map((host) => (
+          <HostCard key={host.path} host={host} ranks={ranks.filter((rank) => rank.host === host.host)} />
+        ))}
+        {withoutHost.length > 0 && hosts.length > 0 && (
+          <p class="panel-note">No sample from the hosts of {withoutHost.length} ranks.</p>
+        )}
+      </div>
+      <GaugeCharts />
+    </section>
+  );
+}
+
+function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] }) {
+  const isContainer = host.memory_limit_source !== null && host.memory_limit_source !== "host";
+  return (
+    <article class="panel host" aria-label={plain(host.host)}>
+      <header class="panel-head">
+        <h2>
+          {host.path === "root" ? <Name text={host.host} /> : <PathLink path={host.path} text={host.host} />}
+        </h2>
+        <span class="panel-note">
+          {ranks.length} {ranks.length === 1 ? "rank" : "ranks"}
+        </span>
+      </header>
+      <div class="meters">
+        {host.cpu !== null && <Meter label="CPU" ratio={host.cpu} text={format.percent(host.cpu)} />}
+        {host.memory_used !== null && (
+          <Meter
+            label="RAM"
+            isLimit
+            ratio={ratio(host.memory_used, host.memory_total)}
+            text={`${format.bytesOf(host.memory_used, host.memory_total)}${isContainer ? " *" : ""}`}
+            title={isContainer ? `Limit of the container (${host.memory_limit_source})` : "Of the machine"}
+          />
+        )}
+        {host.disk_used !== null && <Meter isLimit label="Disk" ratio={ratio(host.disk_used, host.disk_total)} text={format.bytesOf(host.disk_used, host.disk_total)} title="File system of the working directory" />}
+      </div>
+      <dl class="rates">
+        <Rate label="received" value={host.network_received} />
+        <Rate label="sent" value={host.network_sent} />
+        <Rate label="disk read" value={host.disk_read} />
+        <Rate label="disk written" value={host.disk_written} />
+      </dl>
+      {isContainer && <p class="footnote">* limit of the container, {host.memory_limit_source}</p>}
+      {host.gpus.length > 0 && (
+        <ul class="gpus">
+          {host.gpus.map((gpu) => (
+            <GpuRow key={gpu.uuid ?? gpu.index} gpu={gpu} owner={ranks.find((rank) => rank.gpu?.uuid != null && rank.gpu.uuid === gpu.uuid) ?? null} />
+          ))}
+        </ul>
+      )}
+    </article>
+  );
+}
+
+function Rate({ label, value }: { label: string; value: number | null }) {
+  if (value === null) return null;
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd class="figure">{format.bytes(value)}/s</dd>
+    </div>
+  );
+}
+
+function GpuRow({ gpu, owner }: { gpu: GpuSample; owner: RankEntry | null }) {
+  const isOurs = gpu.ours ?? owner !== null;
+  return (
+    <li class={isOurs ? "is-ours" : ""}>
+      <p class="gpu-head">
+        <span class="figure">gpu {gpu.index}</span>
+        {gpu.name !== null && <Name text={gpu.name} />}
+        {owner !== null && <PathLink path={owner.path} text={`rank${owner.rank}`} />}
+        {isOurs ? owner === null && <span class="tag">ours</span> : <span class="tag">not ours</span>}
+      </p>
+      <div class="meters">
+        {gpu.util !== null ? (
+          <Meter label="used" ratio={gpu.util} peak={gpu.util_peak} text={format.percent(gpu.util)} title={`Mean of the interval; peak ${format.percent(gpu.util_peak)}`} />
+        ) : (
+          <span class="panel-note">{gpu.mig ? "utilisation is not available on MIG" : "utilisation unknown"}</span>
+        )}
+        {gpu.memory_used !== null && <Meter isLimit label="VRAM" ratio={ratio(gpu.memory_used, gpu.memory_total)} text={format.bytesOf(gpu.memory_used, gpu.memory_total)} />}
+      </div>
+      <p class="gpu-facts figure">
+        {gpu.temperature !== null && <span>{Math.round(gpu.temperature)} °C</span>}
+        {gpu.power !== null && (
+          <span>
+            {Math.round(gpu.power)}
+            {gpu.power_limit !== null && ` / ${Math.round(gpu.power_limit)}`} W
+          </span>
+        )}
+        {gpu.clock_limits.length > 0 && <span class="tag is-warn">clocks limited: {gpu.clock_limits.map(plain).join(", ")}</span>}
+      </p>
+    </li>
+  );
+}
