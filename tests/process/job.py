@@ -130,8 +130,10 @@ class Job:
     def wait(self, seconds: float = 60) -> int:
         """Exit code of the command, all its output read."""
         code = self.process.wait(seconds)
-        for reader in self._readers:
+        for reader, stream in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
             reader.join(seconds)
+            if stream and not reader.is_alive():
+                stream.close()
         return code
 
     def close(self) -> None:

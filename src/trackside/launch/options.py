@@ -46,6 +46,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOp
     torchrun = _torchrun()
     parser = torchrun.get_args_parser()
     parser.error = _refuse
+    parser.allow_abbrev = False  # or the script's own `--signal` is "ambiguous" with torchrun's options
     parser.prog = "trackside run"
     parser.description = (
         "Start a training script on every rank, as torchrun does, with a live page beside it and a report at its end. "

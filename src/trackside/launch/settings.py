@@ -47,10 +47,11 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
     if namespace.no_page and namespace.port is not None:
         raise UsageError(f"--no-page and --port {namespace.port} contradict each other; leave one out")
     source = "--port" if namespace.port is not None else "TRACKSIDE_PORT"
+    number = None if port is None else _port(port, source)
     return RunSettings(
         name=_first(namespace.name, environ.get("TRACKSIDE_NAME")) or default_name,
         directory=writable_directory(_first(namespace.dir, environ.get("TRACKSIDE_DIR")) or "runs"),
-        port=None if port is None else _port(port, source),
+        port=number,
         bind=_first(namespace.bind, environ.get("TRACKSIDE_BIND")),
         page=not namespace.no_page,
         hold=namespace.hold,

@@ -32,6 +32,11 @@ def test_torchruns_options_and_ours_stand_before_the_script(folder: Path) -> Non
     assert options.torch.training_script_args == ["--port", "its own", "-x"]
 
 
+def test_the_scripts_own_options_are_never_taken_for_ours() -> None:
+    own = ["--signal", "9", "--no", "--n", "3", "--rdzv", "-r"]
+    assert parse_options(["train.py", *own], {}).torch.training_script_args == own
+
+
 def test_argument_before_environment_before_default(folder: Path) -> None:
     environ = {
         "TRACKSIDE_NAME": "from environ",
