@@ -27,14 +27,15 @@ def violations_in(file: Path, name: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assert):
             yield node.lineno, "assert"
-        if isinstance(node, ast.ExceptHandler) and is_catch_all(node):
-            if name not in CATCH_ALL_FILES and not is_marked(lines[node.lineno - 1], name):
-                yield node.lineno, "catch-all"
+        if isinstance(node, ast.ExceptHandler) and is_catch_all(node) and not is_allowed(lines[node.lineno - 1], name):
+            yield node.lineno, "catch-all"
 
 
-def is_marked(line: str, name: str) -> bool:
+def is_allowed(line: str, name: str) -> bool:
+    """Whether a catch-all may stand on this line of the file `name`."""
     file, guard = INLINE_GUARD
-    return any(mark in line for mark in CATCH_ALL_MARKS) or (name == file and guard in line)
+    marked = any(mark in line for mark in CATCH_ALL_MARKS) or (name == file and guard in line)
+    return marked or name in CATCH_ALL_FILES
 
 
 def is_catch_all(handler: ast.ExceptHandler) -> bool:
