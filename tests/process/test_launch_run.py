@@ -39,7 +39,7 @@ def test_a_script_without_a_monitor_is_seen_from_its_start_to_its_end(scratch: P
     assert job.document()["state"] == "finished"
     assert {rank: entry["exit_code"] for rank, entry in ranks(job).items()} == {0: 0, 1: 0}
     report = job.folder() / "report.html"
-    assert job.stderr.splitlines()[-1] == f"  report   {report}"
+    assert job.stderr.splitlines()[-1] == f"  report     {report}"
     assert report.is_file()
     assert not (job.folder() / "journal").exists()
 

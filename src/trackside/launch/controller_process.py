@@ -153,6 +153,7 @@ class ControllerProcess:
         elif chosen.port is not None:
             command += ["--port", str(chosen.port)]
         command += ["--bind", chosen.bind] if chosen.bind else []
+        command += ["--listen", chosen.listen] if chosen.listen else []
         command += ["--allowed-hosts", chosen.allowed_hosts] if chosen.allowed_hosts else []
         command += ["--hold"] if chosen.hold else []
         return [*command, "--parent-pid", str(os.getpid()), "--ready-fd", str(ready_fd)]

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,10 @@ class Job:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _start_controller(self) -> None:
-        self._controller = ControllerProcess(self._options.settings, self._warn)
+        settings = self._options.settings
+        if self._options.max_nodes > 1:  # ranks of other hosts come over the network; the link is encrypted, with keys
+            settings = replace(settings, listen="0.0.0.0")  # noqa: S104
+        self._controller = ControllerProcess(settings, self._warn)
         self._controller.start()
 
     def _warn(self, text: str) -> None:

@@ -23,6 +23,8 @@ class RunSettings:
     hold: bool = False
     """Whether the page stays after the job until Ctrl-C."""
     allowed_hosts: str | None = None
+    listen: str | None = None
+    """Address the controller's link to the ranks listens on; None: loopback."""
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,8 @@
 import os
 import threading
 
-_WORD_WIDTH = 8
+_WORD_WIDTH = 9
+"""Of the longest word, `dashboard`."""
 
 
 class Terminal:
@@ -32,8 +33,8 @@ class Terminal:
                     self._broken = True
 
     def entry(self, word: str, text: str) -> None:
-        """Write `  word      text`, aligned with the other entries."""
-        self.line(f"  {word:<{_WORD_WIDTH}} {text}")
+        """Write `  word       text`, aligned with the other entries."""
+        self.line(f"  {word:<{_WORD_WIDTH}}  {text}")
 
 
 def duration_text(seconds: float) -> str:

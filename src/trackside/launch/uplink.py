@@ -34,7 +34,7 @@ class _AgentFeed:
         elif isinstance(message, messages.Say):
             self._show_url(message.line) if "://" in message.line else self._show(message.line)
         elif isinstance(message, messages.Refused):
-            self._show(f"  warning  the controller does not take this launcher: {message.reason}")
+            self._show(f"  warning    the controller does not take this launcher: {message.reason}")
 
     def turned(self) -> None:
         """Nothing to be done twice a second."""
@@ -58,7 +58,7 @@ def connect(address: str, show: Callable[[str], None]) -> Link | None:
     try:
         feed = _AgentFeed(parse_address(address), show)
     except AddressError as error:
-        show(f"  warning  {error}")
+        show(f"  warning    {error}")
         return None
     link = Link("agent", None, lambda: (host_facts(), process_facts()), feed)
     link.start()

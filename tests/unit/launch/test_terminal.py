@@ -14,7 +14,7 @@ def test_entries_are_aligned_and_cannot_rewrite_the_screen() -> None:
     terminal.line("  evil \x1b[2J\r name")
     os.close(writing)
     with os.fdopen(reading, "rb") as lines:
-        assert lines.read() == b"  report   /a/b.html\n  evil ?[2J? name\n"
+        assert lines.read() == b"  report     /a/b.html\n  evil ?[2J? name\n"
 
 
 def test_a_terminal_that_has_gone_is_no_error() -> None:
