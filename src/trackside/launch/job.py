@@ -97,9 +97,7 @@ class Job:
 
     def workers_started(self, workers: list[Worker]) -> None:
         """Follow them."""
-        if not self._agent_started:
-            self._agent_started = True
-            self._agent.start()
+        self._start_agent()
         self._agent.workers_started(workers)
 
     # --- parts ----------------------------------------------------------------------------------------------------
@@ -107,9 +105,14 @@ class Job:
     def _start_controller(self) -> None:
         settings = self._options.settings
         if self._options.max_nodes > 1:  # ranks of other hosts come over the network; the link is encrypted, with keys
-            settings = replace(settings, listen="0.0.0.0")  # noqa: S104
+            settings = replace(settings, listen="0.0.0.0")
         self._controller = ControllerProcess(settings, self._warn)
         self._controller.start()
+
+    def _start_agent(self) -> None:
+        if not self._agent_started:
+            self._agent_started = True
+            self._agent.start()
 
     def _warn(self, text: str) -> None:
         self._terminal.entry("warning", text)
@@ -129,8 +132,8 @@ class Job:
         return link
 
     def _finish(self, outcome: Outcome) -> int:
-        if self._agent_started:
-            self._agent.settle()
+        self._start_agent()  # where no rank was started, it still says how the job ended
+        self._agent.settle()
         failure = self._agent.first_failure()
         code = outcome.exit_code
         if code and failure is not None and outcome.signal is None and outcome.error is None:
