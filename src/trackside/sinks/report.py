@@ -1,0 +1,184 @@
+"""The report: the page with the data inside, one file that needs no server and no network."""
+
+import base64
+import hashlib
+import html
+import logging
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from trackside.sinks.protocol import RunSource
+from trackside.sinks.quiet import QuietSink
+from trackside.wire.documents import Baked, BakedSeries, Number, ResourceRecord
+
+log = logging.getLogger("trackside.sinks")
+
+DATA_BYTES = 2_500_000
+"""What the data may weigh; with the page a report of a million points stays below 3 MB."""
+STEPS_OF_DETAIL = (1500, 700, 350, 150, 60)
+"""Entries a curve may have; the first that fits the weight is taken."""
+MOST_RESOURCES = 1500
+DIGITS = 7
+"""Significant digits of a curve's values; the Parquet files hold them whole."""
+
+_SCRIPT = re.compile(rb'\s*<script type="module"[^>]*\ssrc="\./(?P<path>[^"]+)"[^>]*></script>')
+_STYLE = re.compile(rb'\s*<link rel="stylesheet"[^>]*\shref="\./(?P<path>[^"]+)"[^>]*/?>')
+_PRELOAD = re.compile(rb'\s*<link rel="modulepreload"[^>]*>')
+_ESCAPES = {
+    b"<": b"\\u003c",
+    b">": b"\\u003e",
+    b"&": b"\\u0026",
+    "\u2028".encode(): b"\\u2028",
+    "\u2029".encode(): b"\\u2029",
+}
+
+
+def escape_json(text: bytes) -> bytes:
+    """JSON text that can stand inside a script element: nothing in it ends the element or begins a comment."""
+    for character, escaped in _ESCAPES.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def inline_page(files: Mapping[str, bytes], data: bytes, title: str) -> bytes:
+    """The built page as one file.
+
+    Args:
+        files: of the built page, by path; `index.html` is one.
+        data: JSON of a `Baked`.
+        title: of the document.
+    """
+    index = _PRELOAD.sub(b"", files["index.html"])
+    scripts, styles = _contents(_SCRIPT, index, files), _contents(_STYLE, index, files)
+    body = _STYLE.sub(b"", _SCRIPT.sub(b"", index))
+    scripts = [_safe_script(script) for script in scripts]
+    head = _policy(scripts, styles) + b"".join(b"<style>%s</style>" % style for style in styles)
+    tail = b'<script type="application/json" id="trackside-data">%s</script>' % escape_json(data)
+    tail += b"".join(b'<script type="module">%s</script>' % script for script in scripts)
+    body = re.sub(rb"<title>.*?</title>", lambda _: b"<title>%s</title>" % html.escape(title).encode(), body, count=1)
+    body = _insert(body, b"<meta charset", head, after=b">")
+    place = body.rfind(b"</body>")
+    return body + tail if place < 0 else body[:place] + tail + body[place:]
+
+
+def _contents(pattern: "re.Pattern[bytes]", index: bytes, files: Mapping[str, bytes]) -> list[bytes]:
+    return [files[match["path"].decode()] for match in pattern.finditer(index)]
+
+
+def _safe_script(script: bytes) -> bytes:
+    """Script text that does not end its own element, with the same meaning."""
+    return re.sub(rb"<(?=/script|!--)", rb"\\x3c", script, flags=re.IGNORECASE)
+
+
+def _insert(page: bytes, before: bytes, added: bytes, after: bytes) -> bytes:
+    """Put `added` behind the first element that begins with `before`; the policy must come before what it rules."""
+    start = page.find(before)
+    if start < 0:
+        return added + page
+    end = page.index(after, start) + len(after)
+    return page[:end] + added + page[end:]
+
+
+def _policy(scripts: list[bytes], styles: list[bytes]) -> bytes:
+    rules = (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
+        "style-src-attr 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'.encode()
+
+
+def _hashes(parts: list[bytes]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(part).digest()).decode("ascii") for part in parts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+
+
+async def bake(source: RunSource, wall: float, weight: int = DATA_BYTES) -> bytes:
+    """All that a report holds, as JSON, within `weight` bytes where that is possible at all."""
+    text = b""
+    for points in STEPS_OF_DETAIL:
+        series = [_rounded(curve) for curve in await source.baked_series(points)]
+        text = msgspec.json.encode(_baked(source, wall, series))
+        if len(text) <= weight:
+            break
+    return text
+
+
+def _baked(source: RunSource, wall: float, series: list[BakedSeries]) -> Baked:
+    return Baked(
+        written_at=wall,
+        run=source.run(),
+        ranks=source.ranks(),
+        metrics=source.metrics(),
+        epochs=source.epochs(),
+        events=source.events(),
+        resources=thin(source.resources("root")),
+        series=series,
+        graph=source.graph(),
+        svg=source.svg(),
+    )
+
+
+def thin(records: list[ResourceRecord], most: int = MOST_RESOURCES) -> list[ResourceRecord]:
+    """At most so many samples, spread evenly over time within each path, the last of each path kept."""
+    if len(records) <= most:
+        return records
+    by_path: dict[str, list[int]] = {}
+    for at, record in enumerate(records):
+        by_path.setdefault(record.path, []).append(at)
+    share = max(1, most // len(by_path))
+    kept: set[int] = set()
+    for places in by_path.values():
+        step = max(1.0, len(places) / share)
+        kept.update(places[-1 - int(i * step)] for i in range(min(share, len(places))))
+    return [records[at] for at in sorted(kept)]
+
+
+def _rounded(curve: BakedSeries) -> BakedSeries:
+    return msgspec.structs.replace(
+        curve,
+        mean=[_round(value) for value in curve.mean],
+        min=[_round(value) for value in curve.min],
+        max=[_round(value) for value in curve.max],
+    )
+
+
+def _round(value: Number) -> Number:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+class ReportSink(QuietSink):
+    """Writes the report when the run is over.
+
+    Args:
+        source: of the run.
+        files: of the built page.
+        target: the file.
+        wall: UTC epoch seconds.
+    """
+
+    name = "report"
+
+    def __init__(self, source: RunSource, files: Mapping[str, bytes], target: Path, wall: Callable[[], float]) -> None:
+        self._source = source
+        self._files = files
+        self._target = target
+        self._wall = wall
+        self._written = False
+
+    async def render(self) -> bytes:
+        """The report as it would be now."""
+        data = await bake(self._source, self._wall())
+        return inline_page(self._files, data, f"{self._source.run().name} · Trackside")
+
+    async def shut_down(self) -> None:
+        """Write it, once. Blocks: never; raises OSError when the disk does not take it."""
+        if self._written:
+            return
+        content = await self.render()
+        temporary = self._target.with_suffix(".html.part")
+        temporary.write_bytes(content)
+        temporary.replace(self._target)
+        self._written = True
