@@ -1,90 +1,111 @@
-"""What `log()` writes into: flat columns behind one short lock, bounded, swapped out whole by the send thread."""
+"""What `log()` writes into: one bounded queue of packed calls. No lock, so no thread and no signal handler ever waits."""
 
-import threading
-from array import array
-from dataclasses import dataclass, field
+import itertools
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from trackside.monitor.convert import DeviceRead
+
 MAX_VALUES = 4_000_000
-"""Values that may wait (32 MB and their calls); beyond, new calls are dropped and counted."""
-MAX_CALLS = 1_000_000
+"""Values that may wait (about 32 MB and their calls); beyond, new calls are dropped and counted."""
+MAX_CALLS = 400_000
+MAX_LAYOUTS = 10_000
 NO_EPOCH = -1
 
+HEAD = struct.Struct("=Iidq")
+"""Layout number, epoch, time and step of a call; its values follow as float64."""
+
 Keys = tuple[str, ...]
+Pack = Callable[..., bytes]
+"""(epoch, time, step, *values) to one packed call; raises struct.error on what is no number."""
 
 
-@dataclass(slots=True)
-class Pending:
-    """A call with values that are not on the CPU yet, or need converting."""
+@dataclass(frozen=True, slots=True)
+class LooseCall:
+    """A call that cannot be packed yet: values of devices, or names that change too often to be numbered."""
 
     time: float
     step: int
     epoch: int
-    values: dict[str, Any]
-
-
-@dataclass(slots=True)
-class Columns:
-    """Calls since the last swap."""
-
-    time: "array[float]" = field(default_factory=lambda: array("d"))
-    step: "array[int]" = field(default_factory=lambda: array("q"))
-    epoch: "array[int]" = field(default_factory=lambda: array("i"))
-    layout: "array[int]" = field(default_factory=lambda: array("I"))
-    value: "array[float]" = field(default_factory=lambda: array("d"))
-    pending: list[Pending] = field(default_factory=list)
+    values: dict[str, float]
+    device: DeviceRead | None = None
 
 
 class Buffer:
-    """The bounded buffer.
+    """The bounded queue between any thread that logs and the one that sends.
 
-    Threads: any may put; the send thread swaps. The lock is held for appends and for the swap only, never across I/O,
-    encoding or logging.
+    A call is packed into bytes by the layout of its names, then appended: one atomic step, nothing the garbage collector
+    follows. The counters are exact unless two threads drop at the same instant.
+
+    Threads: any may put; the send thread takes.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.columns = Columns()
-        self.layouts: dict[Keys, int] = {}
-        """Key tuples seen so far, numbered; each call stores its number only."""
-        self.keys: list[Keys] = []
+        self.calls: deque[Any] = deque()
+        """Packed calls, loose calls, and marks that the send thread understands, oldest first."""
+        self.held_values = 0
+        """About how many values wait; set right at each `take`."""
         self.dropped_values = 0
+        self.layouts: dict[Keys, Pack] = {}
+        self.keys: dict[int, Keys] = {}
+        self._numbers = itertools.count()
 
-    def layout_of(self, keys: Keys) -> int:
-        """Number of a key tuple. Call with the lock held."""
-        number = self.layouts.get(keys)
-        if number is None:
-            number = self.layouts[keys] = len(self.keys)
-            self.keys.append(keys)
-        return number
+    def add_layout(self, keys: Keys, limit: int = MAX_LAYOUTS) -> Pack:
+        """Number a tuple of names.
 
-    def put(self, time: float, step: int, epoch: int, keys: Keys, values: list[float]) -> None:
-        """Append one call of plain floats."""
-        with self.lock:
-            columns = self.columns
-            if len(columns.time) >= MAX_CALLS or len(columns.value) + len(values) > MAX_VALUES:
-                self.dropped_values += len(values)
-                return
-            columns.layout.append(self.layout_of(keys))
-            columns.time.append(time)
-            columns.step.append(step)
-            columns.epoch.append(epoch)
-            columns.value.extend(values)
+        Raises:
+            TypeError: a name that is no text, or is empty.
+            OverflowError: there are too many layouts; put such calls loosely.
+        """
+        if len(self.layouts) >= limit:
+            raise OverflowError(f"more than {limit:,} combinations of names")
+        for name in keys:
+            if type(name) is not str or not name:
+                raise TypeError(f"the name {name!r} is no text")
+        number = next(self._numbers)
+        self.keys[number] = keys
+        pack = partial(struct.Struct(f"{HEAD.format}{len(keys)}d").pack, number)
+        self.layouts[keys] = pack
+        return pack
 
-    def put_pending(self, call: Pending) -> None:
-        """Append one call whose values are converted later."""
-        with self.lock:
-            if len(self.columns.pending) >= MAX_CALLS // 10:
-                self.dropped_values += len(call.values)
-                return
-            self.columns.pending.append(call)
+    def has_room(self, values: int) -> bool:
+        """Whether a call of so many values may be put; one that may not is counted as dropped."""
+        if len(self.calls) >= MAX_CALLS or self.held_values + values > MAX_VALUES:
+            self.dropped_values += values
+            return False
+        return True
 
-    def swap(self) -> Columns:
-        """Take everything that waits."""
-        with self.lock:
-            taken, self.columns = self.columns, Columns()
-            return taken
+    def put(self, epoch: int, time: float, step: int, values: dict[str, float]) -> None:
+        """Append one call of plain numbers; `Monitor.log` has the same written out.
 
-    def renew_lock(self) -> None:
-        """In a forked child the lock may be held by a thread that is not there."""
-        self.lock = threading.Lock()
+        Raises:
+            TypeError, OverflowError, struct.error: as `add_layout` and for what does not fit.
+        """
+        keys = tuple(values)
+        pack = self.layouts.get(keys) or self.add_layout(keys)
+        call = pack(epoch, time, step, *values.values())
+        if self.has_room(len(keys)):
+            self.calls.append(call)
+            self.held_values += len(keys)
+
+    def put_loose(self, call: LooseCall) -> None:
+        """Append one call that is packed later."""
+        count = len(call.values) + (len(call.device) if call.device is not None else 0)
+        if self.has_room(count):
+            self.calls.append(call)
+            self.held_values += count
+
+    def put_mark(self, mark: object) -> None:
+        """Append something that must stay in order with the calls."""
+        self.calls.append(mark)
+
+    def take(self) -> list[Any]:
+        """Take everything that waits, oldest first. Threads: the send thread only."""
+        popleft = self.calls.popleft
+        taken = [popleft() for _ in range(len(self.calls))]
+        self.held_values = 0
+        return taken

@@ -1,90 +1,133 @@
 """Values of all the kinds users log, to floats; what is no number is refused by name."""
 
 import sys
+import time
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 PLAIN = frozenset((float, int, bool))
-"""Types that go into the buffer as they are."""
+"""Types that are packed as they are."""
+_MOST_TEXT = 60
 
 
-def is_device_tensor(value: Any) -> bool:
-    """Whether reading the value could wait for a device."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor) and value.device.type != "cpu"
+class RefusedValueError(Exception):
+    """A value that is no number; the text says what it is, for people."""
 
 
-def detach(value: Any) -> "DeviceScalar":
-    """Keep a device tensor's value of this moment without waiting for the device."""
-    return DeviceScalar(value)
+class DeviceRead:
+    """0-d tensors of one call that lie on a device: copied off it in the order of its work, read when that is done.
 
-
-class DeviceScalar:
-    """A 0-d tensor on a device: cloned where it is, read when the device has come that far.
-
-    Threads: made on the user's thread, read on the send thread. Blocks: never; `ready` asks the event.
+    Threads: made on the user's thread, read on the send thread. Blocks: never, except `values`, for devices without
+    events.
     """
 
-    __slots__ = ("_event", "_host", "_tensor")
+    __slots__ = ("_events", "_hosts")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
         torch = sys.modules["torch"]
-        self._tensor = tensor.detach().clone()
-        self._event = None
-        self._host = None
-        if self._tensor.device.type == "cuda":
-            self._host = self._tensor.to("cpu", non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(self._tensor.device))
+        self._events: list[Any] = []
+        self._hosts: dict[str, Any] = {}
+        devices = set()
+        for name, tensor in tensors.items():
+            if tensor.device.type == "cuda":
+                # Into pinned memory, behind the work that makes the value and before any that overwrites it.
+                self._hosts[name] = tensor.detach().to("cpu", non_blocking=True)
+                devices.add(tensor.device)
+            else:
+                self._hosts[name] = tensor.detach().clone()
+        for device in devices:
+            event = torch.cuda.Event()
+            event.record(torch.cuda.current_stream(device))
+            self._events.append(event)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
 
     @property
-    def ready(self) -> bool:
-        """Whether `value` can be read without waiting."""
-        return self._event is None or bool(self._event.query())
+    def is_ready(self) -> bool:
+        """Whether the values can be read without waiting. Raises: RuntimeError when the device has failed."""
+        return all(event.query() for event in self._events)
 
-    def value(self) -> float:
-        """The number. Blocks: on devices without events only."""
-        return _scalar(self._host if self._host is not None else self._tensor)
+    def wait(self, seconds: float) -> bool:
+        """Wait until they can be read; return whether they can. Blocks: up to `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not self.is_ready:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def values(self) -> dict[str, float]:
+        """The numbers. Raises: RuntimeError when the device has failed."""
+        return {name: float(host.item()) for name, host in self._hosts.items()}
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether reading the value could wait for a device.
+
+    Raises:
+        RefusedValueError: a tensor that must not be copied now.
+    """
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    if kind is None or not isinstance(value, kind) or value.device.type in ("cpu", "meta"):
+        return False
+    _check_one(value)
+    cuda = getattr(torch, "cuda", None)
+    if value.device.type == "cuda" and cuda is not None and cuda.is_current_stream_capturing():
+        raise RefusedValueError("a tensor of a CUDA graph that is being captured; log it after the replay")
+    return True
 
 
 def to_float(value: Any) -> float:
-    """Any accepted value as a float.
+    """Any accepted value as a float; nothing is waited for, no collective is called.
 
     Raises:
-        TypeError: not a number; the text says what it is.
+        RefusedValueError: not a number, or one that only several ranks together could tell.
+        Exception: whatever the object's own conversion raises.
     """
-    if type(value) in PLAIN:
+    if isinstance(value, (float, int, Decimal)):
         return float(value)
-    if isinstance(value, (int, float, Decimal)):
-        return float(value)
-    if isinstance(value, DeviceScalar):
-        return value.value()
-    if isinstance(value, (str, bytes, Mapping)) or value is None:
-        raise TypeError(f"{type(value).__name__} {_short(value)}")
-    shape = getattr(value, "shape", None)
-    if shape is not None or hasattr(value, "item"):
-        return _scalar(value)
+    if value is None or isinstance(value, (str, bytes, bytearray, Mapping)):
+        raise RefusedValueError(f"it is {describe(value)}, not a number")
+    if hasattr(value, "placements"):
+        value = _local_part(value)
+    if hasattr(value, "trigger_wait"):
+        raise RefusedValueError("the result of a collective that may still run; log it after using it")
+    if hasattr(value, "item"):
+        return _from_scalar(value)
     if hasattr(value, "__float__"):
         return float(value)
-    raise TypeError(f"{type(value).__name__} {_short(value)}")
+    raise RefusedValueError(f"it is {describe(value)}, not a number")
 
 
-def _scalar(value: Any) -> float:
-    size = getattr(value, "numel", None)
-    count = size() if callable(size) else getattr(value, "size", 1)
-    if callable(count):
-        count = 1
+def _local_part(value: Any) -> Any:
+    """What this rank holds of a distributed tensor, when that is the whole."""
+    if all(placement.is_replicate() for placement in value.placements):
+        return value.to_local()
+    raise RefusedValueError("a distributed tensor that is not replicated; log value.full_tensor()")
+
+
+def _from_scalar(value: Any) -> float:
+    _check_one(value)
+    item = value.item()
+    if isinstance(item, (float, int, Decimal)):
+        return float(item)
+    raise RefusedValueError(f"it is {describe(value)}, not a number")
+
+
+def _check_one(value: Any) -> None:
+    """Refuse what has a shape of more than one number."""
+    shape = getattr(value, "shape", ())
+    count = 1
+    for length in shape:
+        count *= int(length)
     if count != 1:
-        raise TypeError(f"{type(value).__name__} of shape {tuple(value.shape)}; log one number, such as its mean()")
-    if hasattr(value, "detach"):
-        value = value.detach()
-    item = value.item() if hasattr(value, "item") else value
-    if isinstance(item, (complex, str)) or item is None:
-        raise TypeError(f"{type(value).__name__} {_short(item)}")
-    return float(item)
+        raise RefusedValueError(f"a {type(value).__name__} of shape {tuple(shape)}; log one number, such as its mean()")
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+def describe(value: object) -> str:
+    """What a value is, in a few words. Raises: whatever its own `repr` raises."""
+    text = f"{type(value).__name__} {value!r}"
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…"

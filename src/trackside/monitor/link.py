@@ -91,6 +91,8 @@ class Link:
         self._monitor: zmq.Socket[bytes] | None = None
         self._heard = 0.0
         self._greeted_at = 0.0
+        self._is_greeted = False
+        """Whether the controller has answered the last hello; until then it does not know where we are to go on."""
         self._closing: float | None = None
         self._wake = threading.Event()
         self._done = threading.Event()
@@ -257,6 +259,7 @@ class Link:
 
     def _greet(self, now: float) -> None:
         self._greeted_at = now
+        self._is_greeted = False
         self._send_now(self._greeting())
 
     # --- sending and hearing -----------------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ class Link:
 
     def _push(self) -> None:
         """Send frames that are not on their way, as many as the socket takes."""
-        if self.welcome is None:
+        if not self._is_greeted:
             return
         for _ in range(MAX_BURST):
             frame = self._outbox.next_unsent()
@@ -326,6 +329,7 @@ class Link:
             return
         if isinstance(message, messages.Welcome):
             self.welcome, self.samples_host = message, message.sample_host
+            self._is_greeted = True
             self._outbox.rewind(message.durable_seq)
             self.connected.set()
         elif isinstance(message, messages.Appoint):

@@ -73,7 +73,7 @@ class Runtime:
 
     def send(self, message: messages.Upward) -> None:
         """Send a message, or stash it while the link is not up."""
-        if self._stashing and self.stash.put(message):
+        if self.finished or (self._stashing and self.stash.put(message)):
             return
         self._link.send(message)
 
