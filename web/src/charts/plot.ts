@@ -23,6 +23,8 @@ export interface Frame {
   /** A moment to mark, or null. */
   at: number | null;
   yFormat: (value: number) => string;
+  /** Whether y counts bytes: its grid is in powers of two then. */
+  inBytes?: boolean;
   /** Fixed lower and upper end of y, or null. */
   yRange: readonly [number, number] | null;
 }
@@ -119,7 +121,7 @@ export class Plot implements Follower {
     return {
       width,
       height,
-      padding: [8, 10, 0, 0],
+      padding: [8, 20, 0, 0],
       pxAlign: 0,
       legend: { show: false },
       cursor: {
@@ -231,6 +233,7 @@ function xAxis(kind: XAxis, colors: ReturnType<typeof palette>): uPlot.Axis {
   };
 }
 
+const BINARY = Array.from({ length: 56 }, (_, power) => 2 ** power);
 const WHOLE = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const SECONDS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
 
@@ -250,6 +253,7 @@ function yAxis(frame: Frame, colors: ReturnType<typeof palette>, log: boolean): 
     grid: { stroke: colors.grid, width: 1 },
     ticks: { show: false },
     values: (_plot, splits) => splits.map((value) => (value === null ? "" : frame.yFormat(value))),
+    ...(frame.inBytes === true ? { incrs: BINARY } : {}),
     ...(log ? { filter: (_plot, splits) => thinned(splits) } : {}),
   };
 }

@@ -32,6 +32,11 @@ export const GAUGES: readonly Gauge[] = [
   { key: "power", title: "GPU power", unit: "W", of: "rank", read: (record) => record.power },
 ];
 
+/** The unit of a gauge, or null when there is no such gauge. */
+export function unitOf(key: string): Unit | null {
+  return GAUGES.find((gauge) => gauge.key === key)?.unit ?? null;
+}
+
 export interface GaugeLine {
   key: string;
   label: string;

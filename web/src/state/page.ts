@@ -4,6 +4,7 @@ import { batch, computed, signal, type ReadonlySignal, type Signal } from "@prea
 import { recall, recallSet, remember, rememberSet } from "../lib/remember";
 import type { RankEntry, RunDocument } from "../wire/types.gen";
 import { Curves, type SeriesSource, type Zoom } from "./curves";
+import { RankHistory } from "./history";
 import { EMPTY, isOver, reduce, type Change, type Model } from "./model";
 import { formatView, isWithin, parentOf, parseView, type View } from "./view";
 
@@ -38,6 +39,7 @@ export class Page {
   readonly spread: Signal<ReadonlySet<string>> = signal(new Set<string>());
   readonly dismissed: Signal<number> = signal(-1);
   readonly curves: Curves;
+  readonly history = new RankHistory();
 
   readonly run: ReadonlySignal<RunDocument | null> = computed(() => this.model.value.run);
   readonly isOver: ReadonlySignal<boolean> = computed(() => isOver(this.run.value));
@@ -67,6 +69,10 @@ export class Page {
     batch(() => {
       this.model.value = changes.reduce(reduce, this.model.value);
     });
+    const { run, ranks, runAt, ranksAt } = this.model.peek();
+    if (run !== null && changes.some((change) => change.kind === "ranks") && !isOver(run)) {
+      this.history.take(ranks, run.elapsed_seconds + (ranksAt - runAt) / 1000, ranksAt);
+    }
   }
 
   /** Shows something else; `push` makes it a step that Back undoes. */

@@ -56,7 +56,7 @@ function GaugeChart({ gauge, lines, crosshair, x }: { gauge: Gauge; lines: Gauge
   const picture = useMemo(() => pictureOfLines(lines, solo.value), [lines, solo.value, page.theme.value, page.scheme.value]);
   const yFormat = unitFormat(gauge.unit);
   const frame = useMemo(
-    () => ({ xKind: x, range, at: null, yFormat, yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
+    () => ({ xKind: x, range, at: null, yFormat, inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
     [x, range[0], range[1]],
   );
   return (

@@ -24,7 +24,7 @@ export function Legend({ picture, index, solo, entries, spread = null, marks = 0
   const count = entries === undefined ? 0 : countAt(entries, index);
   return (
     <ul class="legend">
-      {[...picture.lines].reverse().map((line) =>
+      {leadFirst(picture.lines).map((line) =>
         line.key === "raw" ? null : <Entry key={line.key} values={values} line={line} value={valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
       )}
       {hasBand && picture.band !== null && (
@@ -62,6 +62,11 @@ function Entry({ line, value, solo, note, values }: { values(value: number): str
       </button>
     </li>
   );
+}
+
+/** The cohort's own line stands first, also when it is drawn last, over the ranks. */
+function leadFirst(lines: Line[]): Line[] {
+  return [...lines].sort((a, b) => Number(b.key === "mean") - Number(a.key === "mean"));
 }
 
 function toggle(solo: Signal<string | null>, key: string): void {

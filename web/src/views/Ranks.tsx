@@ -1,6 +1,7 @@
 import { slowestOf } from "../state/standings";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
+import { HeatMap } from "./HeatMap";
 import { useOrdering } from "./order";
 import { PhaseKey } from "./PhaseBar";
 import { allColumns } from "./rankColumns";
@@ -16,6 +17,8 @@ export function Ranks() {
     return <Empty title="No rank yet">A rank appears here when its script constructs <code>trackside.Monitor</code>. If one should be here, <code>trackside doctor</code> says why it is silent.</Empty>;
   }
   return (
+    <>
+    {ranks.length > 1 && <HeatMap />}
     <section class="panel" aria-label="Ranks">
       <header class="panel-head">
         <h2>Ranks</h2>
@@ -32,5 +35,6 @@ export function Ranks() {
       />
       <PhaseKey ranks={ranks} />
     </section>
+    </>
   );
 }

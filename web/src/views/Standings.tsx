@@ -1,10 +1,15 @@
+import { useSignal } from "@preact/signals";
 import * as format from "../lib/format";
 import { ownStep, slowestOf } from "../state/standings";
 import { usePage } from "./context";
+import { Icon } from "./Icon";
 import { useOrdering } from "./order";
 import { PhaseKey } from "./PhaseBar";
 import { standingColumns } from "./rankColumns";
 import { RankTable } from "./RankTable";
+
+/** On a phone the charts come first; the one sentence stays. */
+const NARROW = "(max-width: 720px)";
 
 /** Who is slow: every rank below the path, slowest first and marked. */
 export function Standings() {
@@ -12,23 +17,33 @@ export function Standings() {
   const ranks = page.ranks.value;
   const slowest = slowestOf(ranks);
   const mark = slowest?.rank ?? null;
+  const isOpen = useSignal(!matchMedia(NARROW).matches);
   const { order, rows, hold } = useOrdering(ranks, { column: "own", descending: true });
   return (
     <section class="standings panel" aria-label="Standings">
       <header class="panel-head">
-        <h2>Standings</h2>
+        <h2>
+          <button type="button" class="fold" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.value)}>
+            <Icon name="chevron" class={isOpen.value ? "is-open" : ""} />
+            Standings
+          </button>
+        </h2>
         <span class="panel-note">{slowest === null ? (ranks.length > 1 ? "all ranks alike" : "") : `rank ${slowest.rank} is slowest: ${format.duration(ownStep(slowest))} a step`}</span>
       </header>
-      <RankTable
-        label="Standings"
-        columns={standingColumns(page, ranks, mark)}
-        rows={rows}
-        order={order}
-        slowest={mark}
-        hold={hold}
-        onPick={(rank) => page.descend(rank.path)}
-      />
-      <PhaseKey ranks={ranks} />
+      {isOpen.value && (
+        <>
+          <RankTable
+            label="Standings"
+            columns={standingColumns(page, ranks, mark)}
+            rows={rows}
+            order={order}
+            slowest={mark}
+            hold={hold}
+            onPick={(rank) => page.descend(rank.path)}
+          />
+          <PhaseKey ranks={ranks} />
+        </>
+      )}
     </section>
   );
 }

@@ -96,8 +96,9 @@ function Progress() {
         )}
       </span>
       <span class="vital-note">
-        {hasEpoch ? `step ${format.count(run.step)}` : "no epochs reported"}
+        {hasEpoch && `step ${format.count(run.step)}`}
         {run?.steps != null && ` of ${format.count(run.steps)}`}
+        {!hasEpoch && run?.steps == null && "no epoch reported"}
       </span>
     </Vital>
   );
