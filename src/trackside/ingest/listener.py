@@ -62,7 +62,7 @@ class Listener:
             PortTakenError: the address cannot be had.
         """
         try:
-            self._socket.bind(f"tcp://{host}:{port or '*'}")
+            self._socket.bind(f"tcp://{f'[{host}]' if ':' in host else host}:{port or '*'}")
         except zmq.ZMQError as error:
             raise PortTakenError(f"the link cannot listen on {host}:{port or 'any port'}: {error}") from error
         endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT)
@@ -174,6 +174,7 @@ def _router(context: zmq.Context[zmq.Socket[bytes]], keys: LinkKeys) -> zmq.Sock
     socket.setsockopt(zmq.ZAP_DOMAIN, b"trackside")
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a process that reconnects keeps its routing id
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # so that what cannot be delivered is known
+    socket.setsockopt(zmq.IPV6, 1)
     socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)
     socket.setsockopt(zmq.RCVHWM, 1000)
     socket.setsockopt(zmq.SNDHWM, 1000)

@@ -20,7 +20,7 @@ NAMED_REFUSALS = 100
 """Refusals that are said, each kind once a session; the rest are counted."""
 _POINTS_FIRST = (messages.EpochReport, messages.Goodbye, messages.JobEnded, messages.WorkerExited)
 
-Keep = Callable[[bytes, bytes, float], None]
+Keep = Callable[[bytes, int, float, bytes], None]
 Send = Callable[[bytes, messages.Downward], None]
 AskAgain = Callable[[bytes], None]
 
@@ -39,7 +39,7 @@ class FrameReader:
 
     Args:
         run: id of this controller's run; a session of another one is refused.
-        keep: called with (routing id, frame, arrival time) for each frame that must survive, before it is used.
+        keep: called with (routing id, sequence, arrival time, frame) for each frame that must survive, before it is used.
         send: called with (routing id, message) to answer a peer directly.
         ask_again: called with the routing id of a session that must send again what is not durable.
         name_limit: metric names the run may have.
@@ -126,7 +126,7 @@ class FrameReader:
             self._refuse(session, "too many sessions", f"{SESSION_LIMIT} sessions have been seen", answer=True)
             return
         if not replaying:
-            self._keep(session, frame, arrived_at)
+            self._keep(session, 0, arrived_at, frame)
         if known is None:
             self._sessions[session] = open_session(hello)
         else:
@@ -146,7 +146,7 @@ class FrameReader:
             self.counters.frames_unknown_kind += 1
         if envelope.seq:
             if not replaying:
-                self._keep(session, frame, arrived_at)
+                self._keep(session, envelope.seq, arrived_at, frame)
             known.highest_seq = envelope.seq
         self.counters.frames += 1
         if isinstance(message, messages.Points):
@@ -236,6 +236,10 @@ class FrameReader:
         """Highest sequence taken of a session; 0 for an unknown one."""
         known = self._sessions.get(session)
         return 0 if known is None else known.highest_seq
+
+    def highest(self) -> dict[bytes, int]:
+        """Highest sequence taken of every session."""
+        return {session: known.highest_seq for session, known in self._sessions.items()}
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 

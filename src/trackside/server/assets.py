@@ -35,15 +35,17 @@ class Asset:
     """Whether its name changes with its content."""
 
 
-def read_assets(folder: Path = STATIC) -> dict[str, Asset]:
+def read_files(folder: Path = STATIC) -> dict[str, bytes]:
     """Every file of the built page by its path below `folder`; without a built page, a page that says so."""
     if not (folder / INDEX).is_file():
-        return {INDEX: _asset(INDEX, NOT_BUILT)}
+        return {INDEX: NOT_BUILT}
     files = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith("."))
-    return {
-        file.relative_to(folder).as_posix(): _asset(file.relative_to(folder).as_posix(), file.read_bytes())
-        for file in files
-    }
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def read_assets(folder: Path = STATIC) -> dict[str, Asset]:
+    """The same files, ready to be served."""
+    return {name: _asset(name, content) for name, content in read_files(folder).items()}
 
 
 def _asset(name: str, content: bytes) -> Asset:

@@ -152,7 +152,7 @@ def holder_of(port: int) -> str | None:
     """Name and process id of the process that listens on a port, None when it cannot be seen."""
     with contextlib.suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,) and connection.pid:
                 return _describe_process(connection.pid)
     return None
 

@@ -61,15 +61,15 @@ class PluginSink:
 
     Args:
         name: of the entry point.
-        make: makes the sink, in the thread.
+        load: returns what makes the sink; both run in the thread.
         source: given to it.
         failed: called once with (name, reason) when it raises or blocks; from any thread.
     """
 
-    def __init__(self, name: str, make: MakeSink, source: RunSource, failed: Failed) -> None:
+    def __init__(self, name: str, load: Callable[[], MakeSink], source: RunSource, failed: Failed) -> None:
         self.name = name
         self.dropped_calls = 0
-        self._make = make
+        self._load = load
         self._source = source
         self._failed = failed
         self._said = False
@@ -108,9 +108,7 @@ class PluginSink:
     async def shut_down(self) -> None:
         """Let it finish, for a few seconds."""
         self._put_end()
-        deadline = time.monotonic() + END_S
-        while self._thread.is_alive() and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        await asyncio.to_thread(self._thread.join, END_S)
 
     def _put(self, call: str, *arguments: Any) -> None:
         try:
@@ -136,7 +134,7 @@ class PluginSink:
 
     def _run(self) -> None:
         try:
-            sink = self._make(self._source)
+            sink = self._load()(self._source)
             while (call := self._calls.get()) is not None:
                 self._do(sink, *call)
             asyncio.run(sink.shut_down())
@@ -165,4 +163,4 @@ def start_plugins(source: RunSource, loop: asyncio.AbstractEventLoop, failed: Fa
     def report(name: str, reason: str) -> None:
         loop.call_soon_threadsafe(failed, name, reason)
 
-    return [PluginSink(name, lambda s, load=load: load()(s), guarded, report) for name, load in find_plugins()]
+    return [PluginSink(name, load, guarded, report) for name, load in find_plugins()]

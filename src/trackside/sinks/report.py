@@ -1,5 +1,6 @@
 """The report: the page with the data inside, one file that needs no server and no network."""
 
+import asyncio
 import base64
 import hashlib
 import html
@@ -99,7 +100,8 @@ async def bake(source: RunSource, wall: float, weight: int = DATA_BYTES) -> byte
     """All that a report holds, as JSON, within `weight` bytes where that is possible at all."""
     text = b""
     for points in STEPS_OF_DETAIL:
-        series = [_rounded(curve) for curve in await source.baked_series(points)]
+        curves = await source.baked_series(points)
+        series = await asyncio.to_thread(_all_rounded, curves)
         text = msgspec.json.encode(_baked(source, wall, series))
         if len(text) <= weight:
             break
@@ -134,6 +136,10 @@ def thin(records: list[ResourceRecord], most: int = MOST_RESOURCES) -> list[Reso
         step = max(1.0, len(places) / share)
         kept.update(places[-1 - int(i * step)] for i in range(min(share, len(places))))
     return [records[at] for at in sorted(kept)]
+
+
+def _all_rounded(curves: list[BakedSeries]) -> list[BakedSeries]:
+    return [_rounded(curve) for curve in curves]
 
 
 def _rounded(curve: BakedSeries) -> BakedSeries:

@@ -16,7 +16,7 @@ class Link:
         self.asked: list[bytes] = []
         self.reader = FrameReader(
             "run-a",
-            keep=lambda session, frame, _at: self.kept.append((session, codec.open_envelope(frame).seq)),
+            keep=lambda session, seq, _at, _frame: self.kept.append((session, seq)),
             send=lambda session, message: self.sent.append((session, message)),
             ask_again=self.asked.append,
             name_limit=name_limit,

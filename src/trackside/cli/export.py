@@ -1,0 +1,51 @@
+"""`trackside export`: a run's points for other tools."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trackside.cli.parser import Parser
+from trackside.errors import UsageError
+from trackside.store import FORMATS, export_run
+
+SUMMARY = "write a run's points as csv, jsonl or parquet"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the points to a file or to stdout.
+
+    Raises:
+        UsageError: parquet without a file.
+        RunFolderError: no run folder.
+        StoreError: it could not be read or written.
+    """
+    parser = Parser("export", SUMMARY)
+    parser.add_argument("run", metavar="RUN_DIR", help="a run folder")
+    parser.add_argument("--format", choices=FORMATS, default="csv", help="default: csv")
+    parser.add_argument("--output", metavar="FILE", help="where to (default: stdout)")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON; needs --output")
+    options = parser.parse_args(list(arguments))
+    if options.output is None:
+        if options.format == "parquet" or options.json:
+            wanted = "--format parquet" if options.format == "parquet" else "--json"
+            raise UsageError(f"{wanted} needs a file; add --output points.{options.format}")
+        export_run(options.run, options.format, sys.stdout, None)
+        return 0
+    target = Path(options.output).absolute()
+    count = _write(options.run, options.format, target)
+    if options.json:
+        print(json.dumps({"file": str(target), "points": count}))
+    else:
+        print(f"{count:,} points in {target}", file=sys.stderr)
+    return 0
+
+
+def _write(run: str, format: str, target: Path) -> int:
+    if format == "parquet":
+        return export_run(run, format, None, target)
+    try:
+        with target.open("w", encoding="utf-8", newline="") as out:
+            return export_run(run, format, out, None)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}; name another file with --output") from error

@@ -1,0 +1,80 @@
+"""What a controller begins with: a new run, or one that goes on after a crash."""
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from trackside._version import __version__
+from trackside.controller.config import ControllerConfig
+from trackside.controller.identity import ControllerIdentity, load_identity, new_identity
+from trackside.controller.resume import present, read_checkpoint
+from trackside.errors import RunFolderError
+from trackside.ingest.reader import TableSnapshot
+from trackside.run.inputs import Moment
+from trackside.run.machine import RunMachine
+from trackside.run.state import Settings
+from trackside.store import Resumption, RunFolder, find_resumption
+
+log = logging.getLogger("trackside.controller")
+
+
+@dataclass(slots=True)
+class Beginning:
+    """The run folder and the state before the first frame."""
+
+    folder: RunFolder
+    identity: ControllerIdentity
+    machine: RunMachine
+    table: TableSnapshot
+    resumption: Resumption | None
+    """What the journal still holds; None for a new run."""
+
+
+def begin(config: ControllerConfig) -> Beginning:
+    """Make the run folder, or open the one to go on with. Blocks: for the disk.
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+        RunFolderError: the run cannot be resumed.
+    """
+    return _new(config) if config.resume is None else _go_on(RunFolder.open(config.resume), config)
+
+
+def _new(config: ControllerConfig) -> Beginning:
+    now = present()
+    folder = RunFolder.create(config.directory, config.name, now.wall)
+    identity = new_identity(config, now.wall)
+    settings = Settings(wants_page=config.wants_page and not config.no_page, port=config.port)
+    return Beginning(folder, identity, _first_state(folder, identity, settings, now), TableSnapshot(), None)
+
+
+def _go_on(folder: RunFolder, config: ControllerConfig) -> Beginning:
+    identity = load_identity(folder)
+    resumption = find_resumption(folder)
+    if resumption.checkpoint is None:
+        machine, table = _first_state(folder, identity, Settings(), present()), TableSnapshot()
+    else:
+        try:
+            machine, table = read_checkpoint(resumption.checkpoint)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise RunFolderError(
+                f"the checkpoint of {folder.path} is of another version of trackside ({error}); "
+                "`trackside view` still shows what it holds"
+            ) from error
+    had_page = identity.page_port is not None
+    port = identity.page_port if had_page else config.port
+    machine.state.settings = msgspec.structs.replace(machine.state.settings, wants_page=had_page, port=port)
+    return Beginning(folder, identity, machine, table, resumption)
+
+
+def _first_state(folder: RunFolder, identity: ControllerIdentity, settings: Settings, now: Moment) -> RunMachine:
+    age_s = max(0.0, now.wall - identity.started_at)
+    return RunMachine.begin(
+        run_id=identity.run,
+        name=identity.name,
+        directory=str(folder.path),
+        version=__version__,
+        settings=settings,
+        started=Moment(identity.started_at, now.mono - age_s),
+    )

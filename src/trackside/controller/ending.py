@@ -1,0 +1,90 @@
+"""The end of a run, in its order: last records, the page told, the report written, the store closed, the port freed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trackside.controller.desk import ControllerDesk
+from trackside.controller.document import DocumentWriter
+from trackside.controller.intake import take_in_spools
+from trackside.controller.website import Website
+from trackside.ingest.reader import FrameReader
+from trackside.server.hub import Hub
+from trackside.sinks.protocol import Sink
+from trackside.store import RunFolder, StoreWriter
+
+log = logging.getLogger("trackside.controller")
+
+SINK_S = 30.0
+"""How long one sink may take to end."""
+STORE_S = 30.0
+LINGER_S = 1.5
+"""How long an open page may still fetch what it has not got yet."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ending:
+    """Ends one run."""
+
+    folder: RunFolder
+    frames: FrameReader
+    apply: Callable[[], None]
+    """Applies what the frame reader has."""
+    sinks: Sequence[Sink]
+    failed: Callable[[str, str], None]
+    desk: ControllerDesk
+    document: DocumentWriter
+    writer: StoreWriter
+    hub: Hub
+    website: Website
+    hold: bool
+    """Whether the page stays until `hurry`."""
+    hurry: asyncio.Event
+    """Set by a second signal: wait for nobody."""
+
+    async def run(self) -> None:
+        """Do it."""
+        spools = take_in_spools(self.folder.spool, self.frames, time.time(), self.apply)
+        self.apply()
+        await self.desk.settle()
+        for sink in self.sinks:
+            await self._shut_down(sink)
+        self.apply()
+        self.document.write_now()
+        is_whole = await asyncio.to_thread(self.writer.close, clean=True, deadline_seconds=STORE_S)
+        if is_whole:
+            _remove(spools, self.folder.spool)
+        else:
+            log.error("the run folder %s did not take everything; its journal is kept", self.folder.path)
+        await self._keep_page()
+        await self.website.close()
+
+    async def _shut_down(self, sink: Sink) -> None:
+        try:
+            async with asyncio.timeout(SINK_S):
+                await sink.shut_down()
+        except TimeoutError:
+            self.failed(sink.name, f"it did not end within {SINK_S:.0f} s")
+        except Exception as error:  # noqa: BLE001 - top of task
+            log.exception("the sink %s failed to end", sink.name)
+            self.failed(sink.name, f"{type(error).__name__}: {error}")
+
+    async def _keep_page(self) -> None:
+        if not self.website.is_open:
+            return
+        seconds = None if self.hold else LINGER_S if self.hub.client_count else 0.0
+        try:
+            async with asyncio.timeout(seconds):
+                await self.hurry.wait()
+        except TimeoutError:
+            return
+
+
+def _remove(spools: list[Path], folder: Path) -> None:
+    for path in spools:
+        path.unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()

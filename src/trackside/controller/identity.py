@@ -1,0 +1,117 @@
+"""What makes a restarted controller the same one to its ranks: keys, port, run id. A secret, on disk for its user only."""
+
+import secrets
+import socket
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from trackside.controller.config import ControllerConfig, is_loopback_address, make_token
+from trackside.errors import RunFolderError
+from trackside.ingest.keys import LinkKeys, make_keys
+from trackside.store import RunFolder
+from trackside.wire.address import ControllerAddress
+from trackside.wire.machine import machine_id
+
+FILE = "controller.json"
+MOST_HOSTS = 8
+
+
+class ControllerIdentity(msgspec.Struct, kw_only=True):
+    """`journal/controller.json`."""
+
+    run: str
+    name: str
+    started_at: float
+    keys: LinkKeys
+    listen: str
+    link_port: int = 0
+    bind: str
+    token: str | None = None
+    page_port: int | None = None
+    """Port of the page once it was bound; a restarted controller takes it again."""
+    allowed_hosts: list[str] = []
+    no_page: bool = False
+    hold: bool = False
+
+    def __repr__(self) -> str:
+        return f"ControllerIdentity(run={self.run!r}, link_port={self.link_port}, secrets hidden)"
+
+
+def new_identity(config: ControllerConfig, started_at: float) -> ControllerIdentity:
+    """The identity of a new run."""
+    return ControllerIdentity(
+        run=secrets.token_hex(8),
+        name=config.name,
+        started_at=started_at,
+        keys=make_keys(),
+        listen=config.listen,
+        bind=config.bind,
+        token=None if config.is_loopback else config.token or make_token(),
+        allowed_hosts=list(config.allowed_hosts),
+        no_page=config.no_page,
+        hold=config.hold,
+    )
+
+
+def path_of(folder: RunFolder) -> Path:
+    """Where a run folder keeps it."""
+    return folder.journal / FILE
+
+
+def save_identity(folder: RunFolder, identity: ControllerIdentity) -> None:
+    """Keep it, readable by its user only. Raises: OSError. Blocks: for the disk."""
+    folder.write_whole(path_of(folder), msgspec.json.encode(identity), private=True)
+
+
+def load_identity(folder: RunFolder) -> ControllerIdentity:
+    """Read it.
+
+    Raises:
+        RunFolderError: there is none: the run has ended, or is no run of ours.
+    """
+    try:
+        return msgspec.json.decode(path_of(folder).read_bytes(), type=ControllerIdentity)
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{folder.path} cannot be resumed: it has no {path_of(folder).relative_to(folder.path)}, so its run has ended; "
+            "`trackside view` shows it"
+        ) from error
+    except (OSError, msgspec.DecodeError) as error:
+        raise RunFolderError(f"{path_of(folder)} cannot be read: {error}") from error
+
+
+def address_of(identity: ControllerIdentity, pid: int) -> ControllerAddress:
+    """What ranks get."""
+    return ControllerAddress(
+        run=identity.run,
+        hosts=candidate_hosts(identity.listen),
+        port=identity.link_port,
+        server_key=identity.keys.server_public,
+        client_public=identity.keys.client_public,
+        client_secret=identity.keys.client_secret,
+        pid=pid,
+        machine_id=machine_id(),
+    )
+
+
+def candidate_hosts(listen: str) -> list[str]:
+    """Where ranks may try, best first.
+
+    A host name may be unknown on other nodes or lead to the wrong network, so the addresses of all interfaces follow it.
+    """
+    if is_loopback_address(listen):
+        return ["127.0.0.1"]
+    if listen not in ("0.0.0.0", "::", "*"):
+        return [listen]
+    named = [socket.gethostname(), socket.getfqdn()]
+    states = psutil.net_if_stats()
+    own = [
+        address.address
+        for interface, addresses in psutil.net_if_addrs().items()
+        if interface in states and states[interface].isup
+        for address in addresses
+        if address.family == socket.AF_INET and not address.address.startswith("127.")
+    ]
+    return list(dict.fromkeys([*named, *own, "127.0.0.1"]))[:MOST_HOSTS]

@@ -1,0 +1,324 @@
+"""The composition root: builds a controller's parts, joins them, runs them."""
+
+import asyncio
+import logging
+import secrets
+import signal
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from trackside.controller import resume
+from trackside.controller.beginning import Beginning
+from trackside.controller.config import ControllerConfig
+from trackside.controller.desk import ControllerDesk
+from trackside.controller.dispatch import Dispatch
+from trackside.controller.document import DocumentWriter
+from trackside.controller.durable import DurableMarks
+from trackside.controller.ending import Ending
+from trackside.controller.identity import save_identity
+from trackside.controller.source import LiveSource
+from trackside.controller.watch import ParentWatch, SessionWatch
+from trackside.controller.website import Site, Website
+from trackside.ingest.listener import Listener
+from trackside.ingest.reader import FrameReader
+from trackside.run import inputs
+from trackside.run.inputs import Input, Moment
+from trackside.run.topology import path_of, ranks_in_order
+from trackside.server.assets import read_files
+from trackside.server.hub import Hub
+from trackside.sinks.live import LiveSink
+from trackside.sinks.plugins import PluginSink, start_plugins
+from trackside.sinks.prometheus import write_metrics
+from trackside.sinks.report import ReportSink
+from trackside.sinks.terminal import TerminalSink
+from trackside.store import Resumption, SeriesReader, StoreStatus, StoreWriter
+from trackside.wire.machine import machine_id
+from trackside.wire.messages import Downward
+
+log = logging.getLogger("trackside.controller")
+
+TICK_S = 0.2
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Controller:
+    """One run's controller.
+
+    Args:
+        config: how it was asked to run.
+        beginning: what it begins with.
+
+    Threads: everything on the event loop that calls `run`; the store's thread only posts into it.
+    """
+
+    def __init__(self, config: ControllerConfig, beginning: Beginning) -> None:
+        self.folder, self.identity = beginning.folder, beginning.identity
+        self._config = config
+        self._resumption = beginning.resumption
+        self._machine = beginning.machine
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over, self._hurry = asyncio.Event(), asyncio.Event()
+        self._parent: ParentWatch | None = None
+        self._sessions = SessionWatch(machine_id())
+        self._plugins: list[PluginSink] = []
+        self._writer = self._make_writer()
+        self._frames = FrameReader(
+            self.identity.run,
+            keep=self._writer.journal,
+            send=self._send,
+            ask_again=self._ask_again,
+        )
+        self._frames.restore(beginning.table)
+        self._listener = Listener(self.identity.keys, self._frames, self._drained)
+        self._durable = DurableMarks(self._listener.send, machine_id())
+        self._reader = SeriesReader(self._writer.table.snapshot)
+        self._source = LiveSource(self._machine, self._reader, resume.present, self._counters)
+        self._hub = Hub(self._source, secrets.token_hex(4))
+        self._document = DocumentWriter(self._source, self._write_document)
+        self._report = ReportSink(self._source, read_files(), self.folder.report, lambda: resume.present().wall)
+        self._desk = self._make_desk()
+        self._dispatch = Dispatch(self._machine, self._writer, self._desk, resume.present)
+        self._website = self._make_website()
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _make_writer(self) -> StoreWriter:
+        return StoreWriter(
+            self.folder,
+            on_durable=lambda marks: self._post(lambda: self._durable.note(marks)),
+            on_status=lambda status: self._post(lambda: self._store_said(status)),
+            on_checkpoint_wanted=lambda: self._post(self._checkpoint),
+            next_file=1 if self._resumption is None else self._resumption.next_file,
+        )
+
+    def _make_desk(self) -> ControllerDesk:
+        return ControllerDesk(
+            machine=self._machine,
+            listener=self._listener,
+            durable=self._durable,
+            source=self._source,
+            hub=self._hub,
+            writer=self._writer,
+            document=self._document,
+            terminal=TerminalSink() if self._config.parent_pid is None else None,
+            completed=self._over.set,
+        )
+
+    def _make_website(self) -> Website:
+        site = Site(
+            run=self.identity.run,
+            bind=self.identity.bind,
+            token=self.identity.token,
+            allowed_hosts=tuple(self.identity.allowed_hosts),
+            default_port=self._config.port,
+        )
+        return Website(
+            site,
+            self._source,
+            self._hub,
+            report=self._report.render,
+            prometheus=lambda: write_metrics(self._source, resume.present().wall),
+            said=self._page_said,
+        )
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def bind(self) -> None:
+        """Take the link's port, and remember it, so that a restarted controller is found there.
+
+        Raises:
+            PortTakenError: the address is not to be had.
+            OSError: the run folder cannot be written.
+        """
+        host = "127.0.0.1" if self.identity.listen == "localhost" else self.identity.listen
+        self.identity.link_port = self._listener.bind(host, self.identity.link_port)
+        save_identity(self.folder, self.identity)
+
+    async def run(self, ready: Callable[[], None]) -> int:
+        """Serve until the run is over; returns the exit code.
+
+        Args:
+            ready: called once ranks are served.
+        """
+        loop = self._loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        self._writer.start()
+        self._plugins = start_plugins(self._source, loop, self._sink_failed)
+        page = None if self.identity.no_page else self._website
+        self._dispatch.sinks = [LiveSink(self._hub, page), self._report, *self._plugins]
+        if self._resumption is not None:
+            self._replay(self._resumption)
+        self._listener.start(loop)
+        self._document.write_if_due(resume.present().mono)
+        ready()
+        ticking = loop.create_task(self._tick(), name="trackside tick")
+        self._watch_parent(loop)
+        try:
+            await self._over.wait()
+            await self._make_ending().run()
+        finally:
+            ticking.cancel()
+            self._close(loop)
+        return 0
+
+    def _make_ending(self) -> Ending:
+        return Ending(
+            folder=self.folder,
+            frames=self._frames,
+            apply=lambda: self.apply(self._frames.take()),
+            sinks=self._dispatch.sinks,
+            failed=self._sink_failed,
+            desk=self._desk,
+            document=self._document,
+            writer=self._writer,
+            hub=self._hub,
+            website=self._website,
+            hold=self.identity.hold or self._config.hold,
+            hurry=self._hurry,
+        )
+
+    def _close(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._listener.close()
+        self._reader.close()
+        if self._parent is not None:
+            self._parent.close()
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def apply(self, happened: Sequence[Input], moment: Moment | None = None) -> None:
+        """Apply inputs to the run."""
+        for event in happened:
+            if isinstance(event, inputs.SessionOpened):
+                self._greet(event)
+        if happened:
+            self._dispatch.apply(happened, moment)
+
+    def _greet(self, event: inputs.SessionOpened) -> None:
+        self._sessions.greet(event.hello)
+        state = self._machine.state
+        if event.hello.role == "agent" and not state.settings.launched:
+            state.settings = msgspec.structs.replace(state.settings, launched=True)
+
+    def _drained(self) -> None:
+        self.apply(self._frames.take())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                self._look_around()
+            except Exception:  # noqa: BLE001 - top of task
+                log.exception("the controller's tick failed")
+
+    def _look_around(self) -> None:
+        self._listener.nudge()
+        gone = [inputs.ProcessGone(session) for session in self._sessions.take_gone()]
+        self.apply([*self._frames.take(), *gone, inputs.Ticked()])
+        if self._parent is not None:
+            self._parent.poll()
+        self._document.write_if_due(resume.present().mono)
+
+    # --- resuming -----------------------------------------------------------------------------------------------------
+
+    def _replay(self, resumption: Resumption) -> None:
+        """Bring everything back to where the journal ends."""
+        now = resume.present()
+        self._dispatch.replaying = True
+        self._define_known()
+        found = resume.replay(resumption, self._frames, lambda at: self.apply(self._frames.take(), at), now)
+        self._dispatch.replaying = False
+        self._durable.note(self._frames.highest(), acknowledge=False)
+        downtime = None if found.last_arrival is None else max(0.0, now.wall - found.last_arrival)
+        log.info("replayed %d frames, %d damaged", found.frames, found.damaged)
+        self.apply([inputs.Replayed(downtime)])
+
+    def _define_known(self) -> None:
+        """Tell the parts what the checkpoint knows, since nobody will say it again."""
+        state = self._machine.state
+        for metric in state.metrics.values():
+            self._writer.define_metric(metric.id, metric.name)
+            self._desk.define_metric(metric.id, metric.name, metric.reduction)
+        for rank in ranks_in_order(state):
+            self._writer.define_rank(rank.rank, rank.generation, path_of(rank))
+            self._desk.define_rank(rank.rank, rank.generation, path_of(rank))
+        for record in self._machine.epoch_records():
+            self._writer.epoch(record)
+        self._desk.graph_set(state.svg, state.graph)
+
+    def _checkpoint(self) -> None:
+        self.apply(self._frames.take())
+        self._writer.checkpoint(resume.write_checkpoint(self._machine, self._frames))
+
+    # --- what others say ----------------------------------------------------------------------------------------------
+
+    def _post(self, call: Callable[[], None]) -> None:
+        """From the store's thread into the loop."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+
+    def _store_said(self, status: StoreStatus) -> None:
+        since = status.not_persisted_since
+        if since is None:
+            self.apply([inputs.StoreRecovered()])
+        else:
+            self.apply([inputs.StoreStalled(since, status.reason or "unknown")])
+
+    def _page_said(self, said: inputs.PageBound | inputs.PageBindFailed) -> None:
+        """Later: it comes while an instruction is carried out."""
+        if self._loop is not None:
+            self._loop.call_soon(self._take_page, said)
+
+    def _take_page(self, said: inputs.PageBound | inputs.PageBindFailed) -> None:
+        self.apply([said])
+        if isinstance(said, inputs.PageBound):
+            self._desk.print_line(said.url_line)
+            self.identity.page_port = said.port
+            self._keep_identity()
+
+    def _keep_identity(self) -> None:
+        try:
+            save_identity(self.folder, self.identity)
+        except OSError as error:
+            log.warning("the page's port could not be kept for a restart: %s", error)
+
+    def _sink_failed(self, name: str, reason: str) -> None:
+        self._dispatch.fail(name, reason)
+        self._dispatch.apply([])
+
+    def _stop(self, name: str) -> None:
+        """A signal: the run ends; a second one ends it without waiting for anybody."""
+        if self._machine.state.stop_reason is not None or self._over.is_set():
+            self._hurry.set()
+        self.apply([inputs.StopAsked(name), inputs.Ticked()])
+
+    def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._config.parent_pid is not None:
+            self._parent = ParentWatch(self._config.parent_pid, lambda: self.apply([inputs.LauncherGone()]))
+            self._parent.start(loop)
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _send(self, session: bytes, message: Downward) -> None:
+        self._listener.send(session, message)
+
+    def _ask_again(self, session: bytes) -> None:
+        self._durable.ask_again(session)
+
+    def _write_document(self, content: bytes) -> None:
+        self._writer.write_file(self.folder.document, content)
+
+    def _counters(self) -> dict[str, int]:
+        status = self._writer.status()
+        return {
+            **msgspec.structs.asdict(self._frames.counters),
+            "points": status.points,
+            "segments": status.segments,
+            "store_waiting_bytes": status.waiting_bytes,
+            "store_dropped_frames": status.dropped_frames,
+            "journal_bytes": status.journal_bytes,
+            **{f"failures_of_{name.replace(' ', '_')}": count for name, count in self._dispatch.failures.items()},
+            **{f"dropped_calls_of_{sink.name}": sink.dropped_calls for sink in self._plugins},
+        }

@@ -1,0 +1,148 @@
+"""The page over a run folder, without a controller."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from trackside.controller.config import ControllerConfig
+from trackside.controller.url import PageAddress
+from trackside.errors import StoreError
+from trackside.server.app import make_app
+from trackside.server.assets import read_assets, read_files
+from trackside.server.hub import Hub
+from trackside.server.listener import WebServer
+from trackside.server.port import bind_port, own_names
+from trackside.server.security import Access
+from trackside.sinks.prometheus import write_metrics
+from trackside.sinks.protocol import RunSource
+from trackside.sinks.report import ReportSink
+from trackside.sinks.svg import clean_svg
+from trackside.store import FolderSource
+
+log = logging.getLogger("trackside.controller")
+
+LOOK_S = 2.0
+"""How often a folder that is still written is looked at again."""
+ENDED = ("finished", "failed", "terminated")
+
+
+class FreshFolder:
+    """A run folder that can be read anew while others read it: a new source takes the old one's place at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.current = FolderSource(path)
+        self._svg = self._clean()
+        self._seen = self._look()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.current, name)
+
+    def svg(self) -> str | None:
+        """The picture, cleaned: the folder may have come from anywhere."""
+        return self._svg
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing will be added to it."""
+        return self.current.run().state in ENDED or not self.current.folder.journal.is_dir()
+
+    async def refresh(self) -> bool:
+        """Read it again when something in it changed; returns whether it did."""
+        seen = await asyncio.to_thread(self._look)
+        if seen == self._seen:
+            return False
+        fresh = await asyncio.to_thread(FolderSource, self._path)
+        old, self.current, self._seen = self.current, fresh, seen
+        self._svg = await asyncio.to_thread(self._clean)
+        await asyncio.to_thread(old.close)
+        return True
+
+    def _clean(self) -> str | None:
+        svg = self.current.svg()
+        return clean_svg(svg) if svg else None
+
+    def _look(self) -> tuple[tuple[str, int, int], ...]:
+        found = []
+        for file in sorted(self._path.rglob("*")):
+            with contextlib.suppress(OSError):
+                if file.is_file():
+                    status = file.stat()
+                    found.append((str(file), status.st_size, status.st_mtime_ns))
+        return tuple(found)
+
+
+class Viewer:
+    """Serves one run folder.
+
+    Args:
+        path: of the run folder.
+        config: port, address and allowed hosts are used.
+        token: what readers must show.
+
+    Raises:
+        RunFolderError: it is none.
+    """
+
+    def __init__(self, path: str, config: ControllerConfig, token: str | None) -> None:
+        self.directory = Path(path).absolute()
+        self._config = config
+        self._token = token
+        self._folder = FreshFolder(self.directory)
+        self._source = cast("RunSource", self._folder)
+
+    async def run(self, ready: Callable[[str, str], None]) -> int:
+        """Serve until a signal.
+
+        Args:
+            ready: called with the page's URL and the line that names it.
+        """
+        hub = Hub(self._source, secrets.token_hex(4))
+        report = ReportSink(self._source, read_files(), self.directory / "report.html", time.time)
+        access = Access(self._source.run().id, own_names(), self._config.allowed_hosts, self._token)
+        app = make_app(
+            self._source, hub, access, read_assets(), report.render, lambda: write_metrics(self._source, time.time())
+        )
+        host = "127.0.0.1" if self._config.bind == "localhost" else self._config.bind
+        server = WebServer(app, bind_port(host, self._config.port))
+        server.start()
+        address = PageAddress(self._config.bind, server.port, self._token)
+        ready(address.url(), address.line())
+        try:
+            await self._watch(hub)
+        finally:
+            hub.close()
+            await server.stop()
+            self._folder.current.close()
+        return 0
+
+    async def _watch(self, hub: Hub) -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        if self._folder.has_ended:
+            hub.complete()
+        while not stopped.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if self._folder.has_ended else LOOK_S):
+                    await stopped.wait()
+            if not stopped.is_set():
+                await self._look(hub)
+
+    async def _look(self, hub: Hub) -> None:
+        try:
+            changed = await self._folder.refresh()
+        except (StoreError, OSError) as error:
+            log.warning("the run folder could not be read again: %s", error)
+            return
+        if changed:
+            hub.refresh()
+            if self._folder.has_ended:
+                hub.complete()

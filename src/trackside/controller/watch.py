@@ -1,0 +1,87 @@
+"""Watches processes on this machine: the one that started the controller, and those of its sessions."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+
+from trackside.wire.messages import Hello
+
+
+class ParentWatch:
+    """Says once when a process has gone.
+
+    Args:
+        pid: of the process.
+        gone: called in the loop.
+    """
+
+    def __init__(self, pid: int, gone: Callable[[], None]) -> None:
+        self._pid = pid
+        self._gone = gone
+        self._fd: int | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = False
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin, with a pidfd where the kernel has them; elsewhere `poll` must be called."""
+        self._loop = loop
+        with contextlib.suppress(OSError):
+            self._fd = os.pidfd_open(self._pid)
+            loop.add_reader(self._fd, self._tell)
+        self.poll()
+
+    def poll(self) -> None:
+        """Look now."""
+        if not is_running(self._pid):
+            self._tell()
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._fd is not None and self._loop is not None:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = None
+
+    def _tell(self) -> None:
+        self.close()
+        if not self._told:
+            self._told = True
+            self._gone()
+
+
+class SessionWatch:
+    """Finds sessions whose process has ended, as long as they run on this machine and in its process namespace.
+
+    Args:
+        machine_id: of this machine.
+    """
+
+    def __init__(self, machine_id: str) -> None:
+        self._machine_id = machine_id
+        self._pids: dict[bytes, int] = {}
+
+    def greet(self, hello: Hello) -> None:
+        """Watch a session from its hello on."""
+        if hello.host.machine_id == self._machine_id and is_running(hello.process.pid):
+            self._pids[hello.session] = hello.process.pid
+
+    def take_gone(self) -> list[bytes]:
+        """Sessions whose process has ended since the last call."""
+        gone = [session for session, pid in self._pids.items() if not is_running(pid)]
+        for session in gone:
+            del self._pids[session]
+        return gone
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hot
+        return file.read().rpartition(b") ")[2][:1] not in (b"Z", b"X")
+    return True
