@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from trackside.cli.parser import Parser
 from trackside.errors import LaunchError, UsageError
 from trackside.launch.options import parse_options
 from trackside.launch.settings import add_run_options
@@ -38,8 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     return Job(options, os.environ).run()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="trackside demo", description=f"{SUMMARY[0].upper()}{SUMMARY[1:]}.")
+def _parser() -> Parser:
+    parser = Parser("demo", SUMMARY)
     parser.add_argument("--epochs", type=int, default=12, help="default: 12")
     parser.add_argument("--seconds", type=float, default=25, help="how long to take at least; default: 25")
     add_run_options(parser)

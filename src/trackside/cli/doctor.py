@@ -1,6 +1,5 @@
 """`trackside doctor`: why is it silent?"""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -8,16 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from trackside.cli.checks import Finding, all_findings
+from trackside.cli.parser import Parser
 
-SUMMARY = "why is it silent? checks environment, link, ports, page, GPUs, folder"
+SUMMARY = "find out why a script is silent: environment, link, port, GPU libraries"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; 1 when something is broken."""
-    parser = argparse.ArgumentParser(
-        prog="trackside doctor",
-        description="Why is it silent? Run it where the script runs, with the script's environment.",
-    )
+    parser = Parser("doctor", SUMMARY)
     parser.add_argument("--json", action="store_true", help="findings as JSON")
     options = parser.parse_args(list(arguments))
     findings = list(all_findings(os.environ))

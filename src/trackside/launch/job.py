@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from trackside.launch.workers import Worker
 from trackside.monitor.link import Link
 from trackside.wire.messages import PortWish
 
+_REPORT = "report.html"
 _REPORT_S = 10.0
 """How long the end waits for the report before it asks the controller to leave."""
 
@@ -53,6 +55,7 @@ class Job:
             os.environ.setdefault("OMP_NUM_THREADS", "1")
         if self._options.max_nodes == 1 and not self._disabled and not self._given_address:
             self._start_controller()
+            self._start_agent()  # which shows where the page is, while torch still gathers itself
         try:
             outcome = run_elastic(self._options.torch, self, f"[{self._host}:r${{rank}}] ")
             return self._finish(outcome)
@@ -151,22 +154,33 @@ class Job:
         if ready is None:
             return
         folder = Path(ready.directory)
-        if self._options.settings.hold and self._options.settings.page:
-            self._terminal.entry("holding", "the page stays until Ctrl-C")
-            try:
-                controller.wait(None)
-            except KeyboardInterrupt:
+        if not (self._options.settings.hold and self._options.settings.page):
+            if not controller.wait(_REPORT_S):
                 controller.stop()
-        elif not controller.wait(_REPORT_S):
+            self._say_end(folder)
+            return
+        _wait_for_file(folder / _REPORT, _REPORT_S)
+        self._say_end(folder)
+        self._terminal.entry("holding", "the page stays until Ctrl-C")
+        try:
+            controller.wait(None)
+        except KeyboardInterrupt:
             controller.stop()
+
+    def _say_end(self, folder: Path) -> None:
         document = _run_document(folder)
         if document is not None:
             self._terminal.entry(str(document["state"]), _end_text(document))
-        report = folder / "report.html"
-        if report.is_file():
-            self._terminal.entry("report", str(report))
+        if (folder / _REPORT).is_file():
+            self._terminal.entry("report", str(folder / _REPORT))
         else:
             self._warn(f"no report was written; what is there lies in {folder}")
+
+
+def _wait_for_file(path: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _run_document(folder: Path) -> dict[str, Any] | None:
