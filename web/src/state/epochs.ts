@@ -29,3 +29,9 @@ export function bestOf(name: string, epochs: EpochRecord[]): number | null {
   const better = (a: number, b: number) => (goal === "max" ? a > b : a < b);
   return known.reduce((best, item) => (better(item.value, best.value) ? item : best)).epoch;
 }
+
+/** The first epoch is 1 on the page, whether the script counts from 0 or from 1. */
+export function ordinalOf(epoch: number, epochs: EpochRecord[]): number {
+  const first = epochs.reduce((least, record) => Math.min(least, record.epoch), epoch);
+  return first === 0 ? epoch + 1 : epoch;
+}

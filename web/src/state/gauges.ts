@@ -1,6 +1,7 @@
 // Resource samples over time: for each gauge one line a host or a rank.
 
 import type { ResourceRecord } from "../wire/types.gen";
+import { isOfHost } from "./load";
 import { isWithin } from "./view";
 
 export type Unit = "ratio" | "bytes" | "bytes/s" | "°C" | "W";
@@ -50,7 +51,8 @@ const MOST_LINES = 32;
 export function gaugeLines(records: ResourceRecord[], gauge: Gauge, path: string, axis: "time" | "relative", origin: number): GaugeLine[] {
   const lines = new Map<string, GaugeLine>();
   for (const record of records) {
-    if ((record.rank === null) !== (gauge.of === "host") || !(isWithin(record.path, path) || isWithin(path, record.path))) continue;
+    if (gauge.of === "host" ? !isOfHost(record) : record.rank === null) continue;
+    if (!(isWithin(record.path, path) || isWithin(path, record.path))) continue;
     if (gauge.of === "rank" && !isWithin(record.path, path)) continue;
     const value = gauge.read(record);
     if (value === null) continue;

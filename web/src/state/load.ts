@@ -32,10 +32,15 @@ export function median(values: Maybe[]): number | null {
   return numbers[Math.floor((numbers.length - 1) / 2)] ?? null;
 }
 
+/** Whether a record is one host's own: not a rank's, and not the whole job's, which stands under the root. */
+export function isOfHost(record: ResourceRecord): boolean {
+  return record.rank === null && record.path !== "root";
+}
+
 /** The latest sample of each host itself. */
 export function latestOfHosts(records: ResourceRecord[]): Map<string, ResourceRecord> {
   const latest = new Map<string, ResourceRecord>();
-  for (const record of records) if (record.rank === null) latest.set(record.host, record);
+  for (const record of records) if (isOfHost(record)) latest.set(record.host, record);
   return latest;
 }
 

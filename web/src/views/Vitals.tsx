@@ -1,3 +1,4 @@
+import { ordinalOf } from "../state/epochs";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { latestOfHosts, loadOf } from "../state/load";
@@ -77,7 +78,8 @@ function RankDots({ ranks }: { ranks: RankEntry[] }) {
 }
 
 function Progress() {
-  const run = usePage().run.value;
+  const page = usePage();
+  const run = page.run.value;
   const hasEpoch = run?.epoch != null;
   return (
     <Vital label="Progress">
@@ -85,7 +87,7 @@ function Progress() {
         {hasEpoch ? (
           <>
             <small>epoch </small>
-            {format.count(run.epoch)}
+            {format.count(ordinalOf(run.epoch ?? 0, page.model.value.epochs))}
             {run.epochs !== null && <small> / {format.count(run.epochs)}</small>}
           </>
         ) : (
