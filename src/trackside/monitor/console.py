@@ -2,7 +2,7 @@
 
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 def format_duration(seconds: float) -> str:
@@ -39,7 +39,7 @@ def format_bytes(count: float) -> str:
     return f"{count:.1f} GB" if count < 1024 else f"{count / 1024:.1f} TB"
 
 
-def order_metrics(names: list[str]) -> list[str]:
+def order_metrics(names: Iterable[str]) -> list[str]:
     """`loss` first, then by name."""
     return sorted(names, key=lambda name: (name != "loss", name))
 
@@ -54,7 +54,7 @@ def epoch_line(
 ) -> str:
     """`  epoch   1/100  loss=1.5264  [49ms  ETA 4.8s]`; what is unknown is left out."""
     count = f"{number:>{len(str(total))}}/{total}" if total else str(number)
-    values = "".join(f"  {clean(name)}={format_value(metrics[name])}" for name in order_metrics(list(metrics)))
+    values = "".join(f"  {clean(name)}={format_value(metrics[name])}" for name in order_metrics(metrics))
     times = [format_duration(seconds)] if seconds is not None else []
     times += [f"ETA {format_duration(eta_seconds)}"] if eta_seconds is not None else []
     bracket = f"  [{'  '.join(times)}]" if times else ""

@@ -1,31 +1,17 @@
 """What this process and its host are, read without starting anything."""
 
-import contextlib
 import os
 import platform
 import socket
 import sys
-import uuid
 from pathlib import Path
 
 from trackside._version import __version__
 from trackside.monitor.samplers.hardware import cpu_model, cpu_threads, machine_memory_bytes
+from trackside.wire.machine import machine_id
 from trackside.wire.messages import HostFacts, ProcessFacts
 
 MAX_ARGUMENTS = 64
-
-
-def machine_id() -> str:
-    """Tells machines (and containers) apart that share a host name: boot id, machine id and network namespace."""
-    parts = []
-    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
-        try:
-            parts.append(Path(path).read_text("ascii").strip())
-        except (OSError, UnicodeDecodeError):
-            continue
-    with contextlib.suppress(OSError):
-        parts.append(str(Path("/proc/self/ns/net").readlink()))
-    return "-".join(parts) or f"{uuid.getnode():012x}"
 
 
 def host_facts() -> HostFacts:

@@ -8,27 +8,48 @@ from typing import Any, TypeVar
 logger = logging.getLogger("trackside.monitor")
 
 F = TypeVar("F", bound=Callable[..., Any])
-_said: set[str] = set()
-"""Kinds of faults that were logged already; a process-wide memory so that each is said once."""
+_MOST_KINDS = 1_000
+
+
+class FaultLog:
+    """Counts faults of ours by kind and logs each kind once, at debug level. Threads: any."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def note(self, where: str, error: BaseException) -> None:
+        """Count a fault. Never raises."""
+        kind = f"{where}: {type(error).__name__}"
+        known = self.counts.get(kind, 0)
+        if known or len(self.counts) < _MOST_KINDS:
+            self.counts[kind] = known + 1
+        if not known:
+            logger.debug("trackside: %s", kind, exc_info=error)
+
+
+FAULTS = FaultLog()
+"""Of this process: a monitor that is inert has nobody else to tell."""
 
 
 def guarded(method: F) -> F:
-    """Run a method; an error of ours is counted, logged at debug level once a kind, and answered with None."""
+    """Run a method; a fault of ours is noted and answered with None. What the user's own code raises is not for it."""
 
     @functools.wraps(method)
     def safe(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the rank's guard
-            note_fault(method.__name__, error)
+            FAULTS.note(method.__name__, error)
             return None
 
     return safe  # type: ignore[return-value]
 
 
-def note_fault(where: str, error: BaseException) -> None:
-    """Log a fault of ours; never raises."""
-    kind = f"{where}: {type(error).__name__}"
-    if kind not in _said and len(_said) < 1000:
-        _said.add(kind)
-        logger.debug("trackside: %s", kind, exc_info=error)
+def quietly(call: Callable[..., Any], *args: Any) -> bool:
+    """Run something that may raise anything, such as a user's `__repr__`; return whether it did not."""
+    try:
+        call(*args)
+    except Exception as error:  # noqa: BLE001 - the rank's guard
+        FAULTS.note(getattr(call, "__name__", "call"), error)
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""The rank's (or agent's) end of the link: one DEALER socket in one thread, and exactly-once by sequence."""
+"""The rank's (or agent's) end of the link: one session in one thread, exactly once by sequence."""
 
 import logging
 import threading
@@ -16,27 +16,35 @@ from trackside.wire.address import ControllerAddress
 from trackside.wire.ids import new_session
 
 if TYPE_CHECKING:
-    import zmq
+    from trackside.monitor.connection import Connection
 
 logger = logging.getLogger("trackside.monitor")
 
-TURN_SECONDS = 0.025
-HEARTBEAT_SECONDS = 1.0
-SILENCE_SECONDS = 3.0
-"""Without any word from the controller for so long, say hello again; then try its next address."""
-SEND_HIGH_WATER = 1000
-MAX_BURST = 64
+TURN_S = 0.025
+CLOSING_TURN_S = 0.005
+CHORES_S = 0.25
+HEARTBEAT_S = 1.0
+SILENCE_S = 3.0
+"""Without any word from the controller for so long, hello is said again on the same connection."""
+CLOSING_SILENCE_S = 1.0
+PATIENCE_S = 3.0
+"""How long a hello may stay without answer before the connection is replaced; doubled each time, to the longest."""
+LONGEST_PATIENCE_S = 30.0
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 1.0
+MAX_BURST_BYTES = 8 * 1024 * 1024
+MAX_QUEUE = 100_000
 
 
 class Feed(Protocol):
     """What a link asks of its owner, always on the link's thread."""
 
     def locate(self) -> ControllerAddress | None:
-        """Where the controller is. Blocks: as long as it takes to find or start one."""
+        """Where the controller is, None while that is not known; asked every turn until it answers. Blocks: never."""
         ...
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
-        """Messages that wait, in order; called every turn."""
+        """Messages that wait, in order; called every turn. `flush`: the link is closing."""
         ...
 
     def heartbeat(self) -> messages.Heartbeat | None:
@@ -48,7 +56,7 @@ class Feed(Protocol):
         ...
 
     def turned(self) -> None:
-        """Called about twice a second, for chores."""
+        """Called several times a second, for chores."""
         ...
 
 
@@ -60,8 +68,10 @@ class Link:
     Args:
         role: rank or agent.
         identity: None for an agent.
-        describe: makes the host and process facts, on the link's thread.
-        feed: see `Feed`.
+        describe: Makes the host and process facts, on the link's thread.
+        feed: See `Feed`.
+        resources: False when this process must not be asked to sample its host.
+        dropped: Called with a message that found no place, on the link's thread.
     """
 
     def __init__(
@@ -72,31 +82,40 @@ class Link:
         feed: Feed,
         *,
         resources: bool = True,
+        dropped: Callable[[messages.Upward], None] | None = None,
     ) -> None:
         self.session = new_session()
+        self.identity = identity
         self.welcome: messages.Welcome | None = None
         self.refused: str | None = None
         self.samples_host = False
         self.dropped_messages = 0
-        self.undelivered: Path | None = None
+        self.undelivered: list[Path] = []
+        """Files that hold what could not be delivered, in the order to take them in."""
         self.undelivered_frames = 0
+        self.spool_folder: Path | None = None
+        """Where these files go; None: a private folder in the temporary one."""
         self.offset = ClockOffset()
-        self._role, self._identity, self._describe, self._feed = role, identity, describe, feed
+        self.connected = threading.Event()
+        self._role, self._describe, self._feed = role, describe, feed
         self._resources = resources
-        self._queue: deque[messages.Upward] = deque(maxlen=100_000)
+        self._dropped = dropped
+        self._facts: tuple[messages.HostFacts, messages.ProcessFacts] | None = None
+        self._queue: deque[messages.Upward] = deque()
+        self._farewell: messages.Upward | None = None
         self._outbox = Outbox(self.session)
         self._address: ControllerAddress | None = None
+        self._context: Any = None
+        self._connection: Connection | None = None
         self._host_index = 0
-        self._socket: zmq.Socket[bytes] | None = None
-        self._monitor: zmq.Socket[bytes] | None = None
-        self._heard = 0.0
-        self._greeted_at = 0.0
-        self._is_greeted = False
-        """Whether the controller has answered the last hello; until then it does not know where we are to go on."""
-        self._closing: float | None = None
+        self._is_welcome = False
+        """Whether the controller has answered the last hello; before, it does not know where we go on."""
+        self._heard = self._greeted_at = self._retry_at = 0.0
+        self._pause_s, self._patience_s = FIRST_PAUSE_S, PATIENCE_S
+        self._gave_up = False
+        self._deadline: float | None = None
         self._wake = threading.Event()
         self._done = threading.Event()
-        self.connected = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trackside-send", daemon=True)
 
     def start(self) -> None:
@@ -104,23 +123,36 @@ class Link:
         self._thread.start()
 
     def send(self, message: messages.Upward) -> None:
-        """Queue a message. Threads: any. Blocks: never."""
+        """Queue a message. Threads: any. Blocks: never; when 100,000 wait, it is dropped and counted."""
+        if len(self._queue) >= MAX_QUEUE or self._done.is_set():
+            self.dropped_messages += 1
+            return
         self._queue.append(message)
+
+    def give_up(self) -> None:
+        """There is no controller and will be none: from now on only memory is filled. Threads: the link's."""
+        self._gave_up = True
+        self._outbox.may_spool = False
 
     @property
     def pending_frames(self) -> int:
         """Frames that the controller has not made durable."""
         return len(self._outbox) + len(self._queue)
 
-    def close(self, deadline_s: float) -> bool:
-        """Deliver what is left and end the thread. Idempotent. Blocks: up to `deadline_s` and a little.
+    def close(self, deadline_s: float, farewell: messages.Upward | None = None) -> bool:
+        """Deliver what is left, `farewell` last, and end the thread.
 
-        Returns whether everything is on the controller's disk; otherwise `undelivered` names the file it lies in.
+        Idempotent. Blocks: up to `deadline_s` and half a second.
+
+        Returns:
+            Whether everything is on the controller's disk; otherwise `undelivered` names where it lies.
         """
-        if self._closing is None:
-            self._closing = time.monotonic() + deadline_s
+        if self._deadline is None:
+            self._farewell = farewell
+            self._deadline = time.monotonic() + deadline_s
         self._wake.set()
-        self._done.wait(deadline_s + 1.0)
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
+            self._done.wait(deadline_s + 0.5)
         return self._done.is_set() and not self.undelivered_frames
 
     # --- the thread --------------------------------------------------------------------------------------------------
@@ -129,45 +161,80 @@ class Link:
         try:
             self._work()
         except Exception:  # top of thread
-            logger.exception("the link to the controller has ended")
+            logger.exception("the link to the controller has ended; training goes on without it")
         finally:
             self._done.set()
 
     def _work(self) -> None:
-        self._greeting()
-        self._address = self._feed.locate()
         heartbeat_at = chores_at = 0.0
         while not self._is_done():
             now = time.monotonic()
-            self._collect(flush=self._closing is not None)
-            if self._address is not None:
-                self._keep_up(now)
-                if now >= heartbeat_at and self.welcome is not None:
-                    self._beat()
-                    heartbeat_at = now + HEARTBEAT_SECONDS
-                self._push()
+            self._receive()
+            self._collect()
+            self._keep_up(now)
+            if now >= heartbeat_at and self._is_welcome:
+                self._beat()
+                heartbeat_at = now + HEARTBEAT_S
+            self._push()
             if now >= chores_at:
                 self._feed.turned()
-                chores_at = now + 0.5
-            self._listen()
+                chores_at = now + CHORES_S
+            self._rest()
         self._leave()
 
     def _is_done(self) -> bool:
-        if self._closing is None:
+        if self._deadline is None:
             return False
-        if time.monotonic() >= self._closing or self.refused is not None:
+        if time.monotonic() >= self._deadline:
             return True
-        if self._address is None:
-            return True
-        return not len(self._outbox) and not self._queue
+        if self._farewell is not None or self._queue:
+            return False
+        return self.refused is not None or self._gave_up or not len(self._outbox)
+
+    def _collect(self) -> None:
+        """Turn what waits into numbered frames."""
+        closing = self._deadline is not None
+        for message in self._feed.collect(flush=closing):
+            self._add(message)
+        while self._queue:
+            self._add(self._queue.popleft())
+        if closing and self._farewell is not None:
+            self._add(self._farewell)
+            self._farewell = None
+
+    def _add(self, message: messages.Upward) -> None:
+        if isinstance(message, (messages.Heartbeat, messages.WorkerAlive, messages.Hello)):
+            if self._is_welcome and self._connection is not None:
+                self._connection.send(codec.encode(message))
+            return
+        if not self._outbox.hello:
+            self._outbox.hello = self._greeting()
+        seq = self._outbox.next_seq
+        try:
+            frame = codec.encode(message, seq)
+        except (FrameTooLargeError, OverflowError, TypeError, ValueError) as error:
+            logger.warning("trackside: a message was not sent: %s", error)
+            self._drop(message)
+            return
+        if self._outbox.add(frame, seq):
+            self._outbox.next_seq += 1
+        else:
+            self._drop(message)
+
+    def _drop(self, message: messages.Upward) -> None:
+        self.dropped_messages += 1
+        if self._dropped is not None:
+            self._dropped(message)
 
     def _greeting(self) -> bytes:
-        host, process = self._describe()
+        if self._facts is None:
+            self._facts = self._describe()
+        host, process = self._facts
         hello = messages.Hello(
             session=self.session,
             role=self._role,
-            run=self._address.run if self._address else None,
-            identity=self._identity,
+            run=self._address.run if self._address is not None else None,
+            identity=self.identity,
             host=host,
             process=process,
             sent_at=time.time(),
@@ -176,147 +243,94 @@ class Link:
         self._outbox.hello = codec.encode(hello)
         return self._outbox.hello
 
-    def _collect(self, *, flush: bool) -> None:
-        """Turn what waits into numbered frames."""
-        for message in self._feed.collect(flush=flush):
-            self._add(message)
-        while self._queue:
-            self._add(self._queue.popleft())
-
-    def _add(self, message: messages.Upward) -> None:
-        if isinstance(message, (messages.Heartbeat, messages.WorkerAlive, messages.Hello)):
-            if self._socket is not None and self.welcome is not None:
-                self._send_now(codec.encode(message))
-            return
-        seq = self._outbox.next_seq
-        try:
-            frame = codec.encode(message, seq)
-        except (FrameTooLargeError, OverflowError, TypeError, ValueError) as error:
-            self.dropped_messages += 1
-            logger.warning("trackside: a message was not sent: %s", error)
-            return
-        self._outbox.next_seq += 1
-        self._outbox.add(frame, seq)
-
     # --- connecting --------------------------------------------------------------------------------------------------
 
     def _keep_up(self, now: float) -> None:
         """Connect, say hello, and do both again when the controller is silent."""
-        if self.refused is not None:
+        if self._address is None and not self._gave_up:
+            self._address = self._feed.locate()
+        if self._address is None or self.refused is not None:
             return
-        if self._socket is None:
-            self._connect()
-            self._greet(now)
-        elif self._saw_handshake():
-            self._greet(now)
-        elif now - max(self._heard, self._greeted_at) > SILENCE_SECONDS:
-            if self.welcome is None and self._address is not None and len(self._address.hosts) > 1:
-                self._host_index = (self._host_index + 1) % len(self._address.hosts)
-                self._disconnect()
-                self._connect()
+        if self._connection is None:
+            if now >= self._retry_at:
+                self._connect(self._address, now)
+        elif self._connection.is_broken():
+            self._replace(now, self._pause_s)
+            self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+        elif not self._is_welcome:
+            if now - self._greeted_at > self._patience_s:
+                self._patience_s = min(LONGEST_PATIENCE_S, self._patience_s * 2)
+                self._replace(now, 0.0)
+        elif now - self._heard > (SILENCE_S if self._deadline is None else CLOSING_SILENCE_S):
             self._greet(now)
 
-    def _connect(self) -> None:
+    def _connect(self, address: ControllerAddress, now: float) -> None:
         import zmq
 
-        address = self._address
-        if address is None:
+        from trackside.monitor.connection import Connection
+
+        if self._context is None:
+            # Our own, so that a program which uses ZeroMQ too can end its own as it likes.
+            self._context = zmq.Context()
+        host = address.hosts[self._host_index % len(address.hosts)]
+        try:
+            self._connection = Connection(self._context, address, host, self.session)
+        except zmq.ZMQError as error:
+            logger.debug("trackside: no connection to %s: %s", host, error)
+            self._host_index += 1
+            self._retry_at = now + LONGEST_PAUSE_S
             return
-        socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        socket.setsockopt(zmq.ROUTING_ID, self.session)
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.SNDHWM, SEND_HIGH_WATER)
-        socket.setsockopt(zmq.RECONNECT_IVL, 50)
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
-        socket.setsockopt(zmq.IPV6, 1)
-        socket.setsockopt(zmq.HEARTBEAT_IVL, 5000)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20000)
-        socket.curve_serverkey = address.server_key.encode()
-        socket.curve_publickey = address.client_public.encode()
-        socket.curve_secretkey = address.client_secret.encode()
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
-        host = address.hosts[self._host_index]
-        socket.connect(f"tcp://{f'[{host}]' if ':' in host else host}:{address.port}")
-        self._socket = socket
-
-    def _disconnect(self) -> None:
-        if self._socket is not None:
-            self._socket.disable_monitor()
-            self._socket.close(linger=0)
-        self._socket = self._monitor = None
-
-    def _saw_handshake(self) -> bool:
-        import zmq
-
-        found = False
-        while self._monitor is not None:
-            try:
-                self._monitor.recv_multipart(zmq.NOBLOCK)
-            except zmq.ZMQError:
-                break
-            found = True
-        return found
+        self._greet(now)
 
     def _greet(self, now: float) -> None:
-        self._greeted_at = now
-        self._is_greeted = False
-        self._send_now(self._greeting())
+        self._greeted_at, self._is_welcome = now, False
+        if self._connection is not None:
+            self._connection.send(self._greeting())
+
+    def _replace(self, now: float, pause_s: float) -> None:
+        """Drop the connection; the next one tries another host unless this one has ever answered."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._is_welcome = None, False
+        self._retry_at = now + pause_s
+        if self.welcome is None:
+            self._host_index += 1
 
     # --- sending and hearing -----------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         beat = self._feed.heartbeat()
-        if beat is not None:
-            self._send_now(codec.encode(beat))
+        if beat is not None and self._connection is not None:
+            self._connection.send(codec.encode(beat))
 
     def _push(self) -> None:
         """Send frames that are not on their way, as many as the socket takes."""
-        if not self._is_greeted:
+        if not self._is_welcome or self._connection is None:
             return
-        for _ in range(MAX_BURST):
+        sent = 0
+        while sent < MAX_BURST_BYTES:
             frame = self._outbox.next_unsent()
-            if frame is None or not self._send_now(frame):
+            if frame is None or not self._connection.send(frame):
                 return
             self._outbox.mark_sent()
+            sent += len(frame)
 
-    def _send_now(self, frame: bytes) -> bool:
-        import zmq
-
-        if self._socket is None:
-            return False
-        try:
-            self._socket.send(frame, zmq.NOBLOCK)
-        except zmq.ZMQError:
-            return False
-        return True
-
-    def _listen(self) -> None:
-        """Wait one turn for the controller's messages."""
-        wait_s = TURN_SECONDS if self._closing is None else 0.002
-        if self._socket is None:
-            self._wake.wait(wait_s)
-            return
-        if self._closing is None:
-            # A plain sleep on an event costs less than a poll that every acknowledgement wakes.
-            self._wake.wait(wait_s)
+    def _rest(self) -> None:
+        """Wait one turn. A plain sleep costs less than a poll that every acknowledgement wakes."""
+        if self._deadline is None:
+            self._wake.wait(TURN_S)
+        elif self._connection is not None:
+            self._connection.wait(CLOSING_TURN_S)
         else:
-            self._socket.poll(5)
-        self._receive()
+            time.sleep(CLOSING_TURN_S)
 
     def _receive(self) -> None:
-        import zmq
-
-        while self._socket is not None:
-            try:
-                frame = self._socket.recv(zmq.NOBLOCK)
-            except zmq.ZMQError:
-                return
+        while self._connection is not None and (frame := self._connection.receive()) is not None:
             self._heard = time.monotonic()
             try:
                 message: Any = codec.decode_body(codec.open_envelope(frame))
             except TracksideError as error:
-                self.refused = str(error)
-                return
+                message = messages.Refused(reason=str(error))
             if message is not None:
                 self._take(message)
 
@@ -328,23 +342,30 @@ class Link:
             self.offset.take(message.sent_at, message.received_at, time.time())
             return
         if isinstance(message, messages.Welcome):
-            self.welcome, self.samples_host = message, message.sample_host
-            self._is_greeted = True
+            self.welcome, self.samples_host, self._is_welcome = message, message.sample_host, True
+            self._pause_s, self._patience_s = FIRST_PAUSE_S, PATIENCE_S
             self._outbox.rewind(message.durable_seq)
             self.connected.set()
         elif isinstance(message, messages.Appoint):
             self.samples_host = message.sample_host
         elif isinstance(message, messages.Refused):
+            if self.refused is not None:
+                return
             self.refused = message.reason
         self._feed.received(message)
 
-    def keep_spool_in(self, folder: Path) -> None:
-        """Where frames go that memory cannot hold. Call on the link's thread."""
-        self._outbox.folder = folder
-
     def _leave(self) -> None:
+        self._collect()
         self.undelivered_frames = len(self._outbox)
-        self.undelivered = self._outbox.leave_on_disk()
-        if self.undelivered is None:
-            self._outbox.close()
-        self._disconnect()
+        silent = time.monotonic() - self._heard > SILENCE_S
+        try:
+            # A controller that answers and yet makes nothing durable has a disk that hangs: keep off it.
+            self.undelivered = self._outbox.leave_on_disk(self.spool_folder if silent else None)
+        except OSError as error:
+            logger.warning("trackside: what was not delivered could not be kept: %s", error)
+        self._outbox.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._context is not None:
+            self._context.destroy(linger=0)

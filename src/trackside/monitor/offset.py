@@ -3,6 +3,7 @@
 from collections import deque
 
 KEPT = 16
+LONGEST_S = 60.0
 
 
 class ClockOffset:
@@ -17,7 +18,7 @@ class ClockOffset:
     def take(self, sent_at: float, answered_at: float, received_at: float) -> None:
         """One exchange: our clock at sending, theirs at answering, ours at receiving."""
         round_trip = received_at - sent_at
-        if not 0 <= round_trip < 60:
-            return
+        if not 0 <= round_trip < LONGEST_S:
+            return  # our own clock was set meanwhile
         self._samples.append((round_trip, answered_at - (sent_at + received_at) / 2))
         self.round_trip, self.offset = min(self._samples)

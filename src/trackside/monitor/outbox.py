@@ -1,54 +1,57 @@
 """Frames in their durable order until the controller has them on disk: first in memory, then in a spool file."""
 
-import os
 import tempfile
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
-from trackside.wire.spool import SUFFIX, pack_spooled, read_spool
+from trackside.monitor.spool import Spool, private_folder
 
 MEMORY_BYTES = 32 * 1024 * 1024
-SPOOL_BYTES = 2 * 1024 * 1024 * 1024
+LIVE_PART = "1"
+LAST_PART = "0"
 
 
 class Outbox:
     """Sequenced frames that are not acknowledged.
 
     The oldest lie in memory, younger ones in the spool once memory is full; they come back as memory empties. Beyond
-    the spool's bound frames are dropped and counted.
+    the spool's bound frames are refused.
 
     Threads: the send thread only. Blocks: for the local disk once memory is full.
     """
 
-    def __init__(self, session: bytes) -> None:
-        self._session = session
+    def __init__(self, session: bytes, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._stem = f"trackside-{session.hex()}"
+        self._memory_bytes = memory_bytes
         self._frames: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
         self._sent = 0
         """How many of `_frames`, from the left, are on their way."""
-        self._spool: Path | None = None
+        self._spool: Spool | None = None
         self._spooled: deque[tuple[int, int, int]] = deque()
         """(seq, offset, length) of spooled frames that are not in memory."""
-        self._spool_size = 0
-        self.hello: bytes = b""
-        self.folder: Path | None = None
-        """Where a spool file goes; None: the temporary folder."""
+        self.hello = b""
+        """First frame of every spool file."""
+        self.may_spool = True
+        """False where nobody would ever take the file in: without a controller."""
         self.next_seq = 1
-        self.dropped_frames = 0
+        self.lost_frames = 0
+        """Frames that were taken and could not be read back from the spool."""
 
     def __len__(self) -> int:
         return len(self._frames) + len(self._spooled)
 
-    def add(self, frame: bytes, seq: int) -> None:
-        """Take the next frame."""
-        if not self._spooled and self._bytes + len(frame) <= MEMORY_BYTES:
+    def add(self, frame: bytes, seq: int) -> bool:
+        """Take the next frame; False when there is no place for it."""
+        if not self._spooled and (self._bytes + len(frame) <= self._memory_bytes or not self._frames):
             self._frames.append((seq, frame))
             self._bytes += len(frame)
-            return
+            return True
         try:
-            self._to_spool(frame, seq)
+            return self.may_spool and self._to_spool(frame, seq)
         except OSError:
-            self.dropped_frames += 1
+            return False
 
     def acknowledge(self, durable_seq: int) -> None:
         """Forget what is on the controller's disk."""
@@ -58,7 +61,7 @@ class Outbox:
         while self._spooled and self._spooled[0][0] <= durable_seq:
             self._spooled.popleft()
         self._refill()
-        if not self._spooled and self._spool is not None:
+        if not self._spooled:
             self._drop_spool()
 
     def rewind(self, durable_seq: int) -> None:
@@ -67,79 +70,83 @@ class Outbox:
         self._sent = 0
 
     def next_unsent(self) -> bytes | None:
-        """The next frame to send; None when all are on their way."""
+        """The next frame to send; None when all in memory are on their way."""
         return self._frames[self._sent][1] if self._sent < len(self._frames) else None
 
     def mark_sent(self) -> None:
         """`next_unsent` is on its way."""
         self._sent += 1
 
-    def leave_on_disk(self) -> Path | None:
-        """At the end: write what was not acknowledged to the spool; return where it lies, None when nothing is left."""
-        if not len(self):
-            return None
-        try:
-            path = self._new_file()
-            with path.open("ab") as file:
-                file.write(pack_spooled(self.hello))
-                for _, frame in self._frames:
-                    file.write(pack_spooled(frame))
-                for entry in self._spooled:
-                    file.write(pack_spooled(self._read(entry)))
-        except OSError:
-            return None
-        self._drop_spool()
-        final = path.with_suffix(SUFFIX)
-        path.replace(final)
-        return final
+    def leave_on_disk(self, folder: Path | None) -> list[Path]:
+        """At the end: leave what was not acknowledged in files; return them, in the order to take them in.
+
+        Args:
+            folder: Where they are looked for; None: the temporary folder.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        left: list[Path] = []
+        if self._frames:
+            last = Spool(_usable(folder), f"{self._stem}-{LAST_PART}", self.hello)
+            for _, frame in self._frames:
+                last.append(frame)
+            left.append(last.leave())
+        if self._spooled and self._spool is not None:
+            left.append(self._spool.leave())
+            self._spool = None
+        self.close()
+        return left
 
     def close(self) -> None:
-        """Remove a spool file that is not needed any more."""
+        """Forget everything. Idempotent."""
+        self._frames.clear()
+        self._spooled.clear()
         self._drop_spool()
 
     def _refill(self) -> None:
-        while self._spooled and self._bytes < MEMORY_BYTES // 2:
-            entry = self._spooled.popleft()
-            try:
-                frame = self._read(entry)
-            except OSError:
-                self.dropped_frames += 1
+        while self._spooled and self._bytes < self._memory_bytes // 2:
+            seq, at, length = self._spooled.popleft()
+            frame = self._read(at, length)
+            if frame is None:
+                self.lost_frames += 1
                 continue
-            self._frames.append((entry[0], frame))
-            self._bytes += len(frame)
+            self._frames.append((seq, frame))
+            self._bytes += length
 
-    def _to_spool(self, frame: bytes, seq: int) -> None:
-        if self._spool_size + len(frame) > SPOOL_BYTES:
-            self.dropped_frames += 1
-            return
-        if self._spool is None:
-            self._spool = self._new_file()
-        with self._spool.open("ab") as file:
-            file.write(frame)
-        self._spooled.append((seq, self._spool_size, len(frame)))
-        self._spool_size += len(frame)
-
-    def _read(self, entry: tuple[int, int, int]) -> bytes:
-        if self._spool is None:
-            raise FileNotFoundError("no spool file")
-        with self._spool.open("rb") as file:
-            file.seek(entry[1])
-            return file.read(entry[2])
-
-    def _new_file(self) -> Path:
-        folder = self.folder or Path(tempfile.gettempdir())
+    def _read(self, at: int, length: int) -> bytes | None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            return self._spool.read(at, length) if self._spool is not None else None
         except OSError:
-            folder = Path(tempfile.gettempdir())
-        handle, name = tempfile.mkstemp(prefix=f"trackside-{self._session.hex()[:12]}-", suffix=".part", dir=folder)
-        os.close(handle)
-        return Path(name)
+            return None
+
+    def _to_spool(self, frame: bytes, seq: int) -> bool:
+        if self._spool is None:
+            self._spool = Spool(private_folder(), f"{self._stem}-{LIVE_PART}", self.hello)
+        entry = self._spool.append(frame)
+        if entry is None:
+            return False
+        self._spooled.append((seq, *entry))
+        return True
 
     def _drop_spool(self) -> None:
-        if self._spool is not None:
-            self._spool.unlink(missing_ok=True)
-        self._spool, self._spool_size = None, 0
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.remove()
 
 
-__all__ = ["Outbox", "read_spool"]
+def _usable(folder: Path | None) -> Path:
+    """The first folder that can be had."""
+    for candidate in _candidates(folder):
+        try:
+            candidate.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        return candidate
+    return Path(tempfile.gettempdir())
+
+
+def _candidates(folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        yield folder
+    yield private_folder()

@@ -1,12 +1,13 @@
 """What a rank is doing and for how long: the running totals that its heartbeat carries."""
 
 import sys
-import threading
-import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 RECENT_STEPS = 50
+BETWEEN = "between steps"
+_MOST_NESTED = 4
 
 
 @dataclass(slots=True)
@@ -22,37 +23,38 @@ class Pulse:
     batches: int = 0
     samples: int | None = None
     phases: dict[str, float] = field(default_factory=dict)
+    """Seconds in `data`, and in `step`, or, when they can be told apart, in `compute` and `waiting`."""
     work_seconds: float = 0.0
-    own_known: bool = True
-    _recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    is_work_known: bool = True
+    _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def add_step(self, data_s: float, step_s: float, cpu_s: float, samples: int | None) -> None:
         """One batch: waiting for data, the step itself on the wall, and the training thread's CPU time in it."""
         self.batches += 1
         if samples is not None:
             self.samples = (self.samples or 0) + samples
-        own = own_seconds(step_s, cpu_s)
+        own_s = own_seconds(step_s, cpu_s)
         self._spend("data", data_s)
-        if own is None:
-            self.own_known = False
+        if own_s is None:
+            self.is_work_known = False
             self._spend("step", step_s)
         else:
-            self._spend("compute", own)
-            self._spend("waiting", max(0.0, step_s - own))
-            self.work_seconds += data_s + own
-        self._recent.append((data_s + step_s, data_s + own if own is not None else -1.0))
+            self._spend("compute", own_s)
+            self._spend("waiting", step_s - own_s)
+            self.work_seconds += data_s + own_s
+        self._recent.append((data_s + step_s, None if own_s is None else data_s + own_s))
 
     def _spend(self, phase: str, seconds: float) -> None:
         self.phases[phase] = self.phases.get(phase, 0.0) + seconds
 
     def step_means(self) -> tuple[float | None, float | None]:
-        """Mean wall and own seconds of the last steps."""
+        """Mean wall and own seconds of the last steps; None without any, and where own time cannot be told."""
         recent = list(self._recent)
         if not recent:
             return None, None
-        wall = sum(entry[0] for entry in recent) / len(recent)
-        own = None if any(entry[1] < 0 for entry in recent) else sum(entry[1] for entry in recent) / len(recent)
-        return wall, own
+        own = [own_s for _, own_s in recent if own_s is not None]
+        wall = sum(wall_s for wall_s, _ in recent) / len(recent)
+        return wall, sum(own) / len(own) if len(own) == len(recent) else None
 
 
 def own_seconds(step_s: float, cpu_s: float) -> float | None:
@@ -62,29 +64,29 @@ def own_seconds(step_s: float, cpu_s: float) -> float | None:
     is what the rank did itself. On a GPU the host's clocks say nothing about the device's work.
     """
     torch = sys.modules.get("torch")
-    if torch is None:
-        return step_s
     cuda = getattr(torch, "cuda", None)
     if cuda is not None and cuda.is_initialized():
         return None
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if world_of(torch) <= 1:
         return step_s
     return min(cpu_s, step_s)
 
 
-def thread_cpu_seconds() -> float:
-    """CPU time of the calling thread."""
-    return time.thread_time()
+def world_of(torch: object) -> int:
+    """Size of torch's process group, 1 without one. Calls no collective."""
+    distributed = sys.modules.get("torch.distributed") if torch is not None else None
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return int(distributed.get_world_size())
 
 
 def count_samples(batch: object) -> int | None:
     """Length of the first tensor, array or list in a batch along its first dimension; None when there is none."""
-    for _ in range(4):
+    for _ in range(_MOST_NESTED):
         shape = getattr(batch, "shape", None)
         if shape is not None:
             return int(shape[0]) if len(shape) else None
-        if isinstance(batch, dict):
+        if isinstance(batch, Mapping):
             batch = next(iter(batch.values()), None)
         elif isinstance(batch, (list, tuple)):
             if not batch:
@@ -95,8 +97,3 @@ def count_samples(batch: object) -> int | None:
         else:
             return None
     return None
-
-
-def is_main_thread() -> bool:
-    """Whether the caller is the main thread."""
-    return threading.current_thread() is threading.main_thread()

@@ -1,15 +1,18 @@
 """Who this process is in the job, by the launcher's variables; looked up when first needed."""
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trackside.errors import UsageError
+from trackside.errors import ArgumentTypeError, UsageError
 from trackside.wire.messages import Identity
 
 DISABLED = "TRACKSIDE_DISABLED"
 CONTROLLER = "TRACKSIDE_CONTROLLER"
 LAUNCHER_PID = "TRACKSIDE_LAUNCHER_PID"
+PORT = "TRACKSIDE_PORT"
+LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,16 @@ def find_identity(environ: Mapping[str, str]) -> Identity:
     for source in SOURCES:
         if environ.get(source.rank, "") != "" and not _is_interactive_slurm(source, environ):
             return _read(source, environ)
-    return SINGLE
+    return _process_group() or SINGLE
+
+
+def _process_group() -> Identity | None:
+    """The identity that torch's process group knows, when a script began one without any launcher's variables."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    rank, world_size = int(distributed.get_rank()), int(distributed.get_world_size())
+    return Identity(rank=rank, local_rank=rank, world_size=world_size, source="torch.distributed")
 
 
 def _is_interactive_slurm(source: _Source, environ: Mapping[str, str]) -> bool:
@@ -72,6 +84,8 @@ def _read(source: _Source, environ: Mapping[str, str]) -> Identity:
     rank = _number(environ, source.rank)
     world_size = _number(environ, source.world_size)
     local_rank = _number(environ, source.local_rank)
+    if rank == -1 and world_size in (None, -1, 1):  # how some scripts spell that there is one process
+        return SINGLE
     if world_size is None and rank:
         raise UsageError(
             f"{source.rank}={environ[source.rank]} without {source.world_size}; set both, or neither for one process"
@@ -88,6 +102,7 @@ def _read(source: _Source, environ: Mapping[str, str]) -> Identity:
             f"{source.local_rank}={local_rank} and {source.rank}={rank} contradict each other; "
             "a local rank is never above the global one"
         )
+    _check_local(environ, source, local_rank, world_size)
     named = [name for name in (source.rank, source.local_rank, source.world_size) if environ.get(name)]
     return Identity(
         rank=rank,
@@ -100,6 +115,17 @@ def _read(source: _Source, environ: Mapping[str, str]) -> Identity:
     )
 
 
+def _check_local(environ: Mapping[str, str], source: _Source, local_rank: int | None, world_size: int) -> None:
+    """What torchrun says of this host must fit what it says of the job."""
+    if source.rank != "RANK":
+        return
+    local_size = _number(environ, LOCAL_WORLD_SIZE)
+    if local_size is not None and not 0 < local_size <= world_size:
+        raise UsageError(f"{LOCAL_WORLD_SIZE}={local_size} and {source.world_size}={world_size} contradict each other")
+    if local_size is not None and local_rank is not None and local_rank >= local_size:
+        raise UsageError(f"{source.local_rank}={local_rank} and {LOCAL_WORLD_SIZE}={local_size} contradict each other")
+
+
 def _number(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name, "").strip()
     if not text:
@@ -108,3 +134,41 @@ def _number(environ: Mapping[str, str], name: str) -> int | None:
         return int(text)
     except ValueError as error:
         raise UsageError(f"{name}={text!r} is no whole number; a launcher sets it, or unset it") from error
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is neither None nor a count. Raises: ArgumentTypeError, UsageError."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ArgumentTypeError(f"{name} must be a whole number or None, not {value!r}")
+    if value < 1:
+        raise UsageError(f"{name}={value} is too small; it must be 1 or more, or None when unknown")
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what is neither None nor a word. Raises: ArgumentTypeError, UsageError."""
+    if value is not None and not isinstance(value, str):
+        raise ArgumentTypeError(f"{name} must be text, not {type(value).__name__}")
+    if value == "":
+        raise UsageError(f"{name} is empty; leave it out, or give it a word")
+
+
+def check_port(name: str, value: object) -> None:
+    """Refuse what is neither None nor a port. Raises: ArgumentTypeError, UsageError."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ArgumentTypeError(f"{name} must be a whole number, not {type(value).__name__}")
+    if not 0 <= value < 65536:
+        raise UsageError(f"{name}={value} is no port; give a number from 0 to 65535, 0 for any that is free")
+
+
+def port_of(text: str | None) -> int | None:
+    """The port that `TRACKSIDE_PORT` wishes; None when it says nothing. Raises: UsageError."""
+    if text is None or not text.strip():
+        return None
+    if not (text.strip().isascii() and text.strip().isdigit()):
+        raise UsageError(f"{PORT}={text!r} is no port; give a number from 0 to 65535, 0 for any that is free")
+    check_port(PORT, int(text))
+    return int(text)

@@ -1,33 +1,50 @@
 """The one session of this process that all its `Monitor`s share."""
 
 import atexit
-import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
+from weakref import WeakSet
 
 from trackside.monitor import console
 from trackside.monitor.buffer import Buffer
 from trackside.monitor.encode import Encoder
 from trackside.monitor.epochs import ClosedEpoch
-from trackside.monitor.facts import host_facts, machine_id, process_facts
-from trackside.monitor.guard import note_fault
+from trackside.monitor.facts import host_facts, process_facts
+from trackside.monitor.fork import ForkWatch
+from trackside.monitor.guard import FAULTS
 from trackside.monitor.link import Link
 from trackside.monitor.pulse import Pulse
-from trackside.monitor.roles import find_identity, is_disabled
+from trackside.monitor.roles import LAUNCHER_PID, find_identity, is_disabled
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
 from trackside.monitor.stash import Stash
 from trackside.wire import messages
 from trackside.wire.address import ControllerAddress, parse_address
-from trackside.wire.spool import SUFFIX
+from trackside.wire.machine import machine_id
 
-logger = logging.getLogger("trackside.monitor")
+FINISH_S = 5.0
+"""The longest that `finish` takes, all in all."""
+DELIVER_S = 4.0
+SPOOL_FOLDER = "spool"
+_LOOK_S = 0.02
+_MOST_WARNINGS = 1_000
 
-FLUSH_SECONDS = 5.0
+
+class User(Protocol):
+    """A `Monitor`, as its session sees it."""
+
+    def end(self) -> None:
+        """The interpreter is ending."""
+        ...
+
+    def become_inert(self) -> None:
+        """This is a forked child."""
+        ...
 
 
 class Runtime:
@@ -43,27 +60,37 @@ class Runtime:
         self.buffer = Buffer()
         self.stash = Stash()
         self.pulse = Pulse()
-        self.inert = False
-        self.finished = False
+        self.users: WeakSet[User] = WeakSet()
+        self.is_over = False
+        """Whether it has finished, or is that of a parent process."""
         self.failed = False
         """Whether the user's code left a `with Monitor()` by an exception."""
-        self.users = 0
         self.directory: str | None = None
+        """The run folder, on the controller's host, once it is known."""
+        self._is_launched = LAUNCHER_PID in environ
+        self._is_controller_here = False
         self._began = time.monotonic()
-        self._stashing = True
-        self._closed_epochs: list[ClosedEpoch] = []
-        self._epoch_lock = threading.Lock()
-        self._encoder = Encoder(self.buffer, self._refuse)
-        self._starter = Starter(self.identity, name, directory, self._warn, environ, lambda: self.finished)
-        self._link = Link("rank", self.identity, lambda: (host_facts(), process_facts()), self, resources=resources)
-        self._sampling = Sampling(environ, self.identity, self) if resources else None
+        self._finishing = threading.Lock()
         self._warned: set[str] = set()
+        self._faults_told = 0
+        self._url_line: str | None = None
+        self._encoder = Encoder(self.buffer, self.refuse)
+        self._starter = Starter(self.identity, name, directory, environ, self._warn)
+        self._link = Link(
+            "rank",
+            self.identity,
+            lambda: (host_facts(), process_facts()),
+            self,
+            resources=resources,
+            dropped=self._lost,
+        )
+        self._sampling = Sampling(environ, self.identity, self) if resources else None
+        self._lost_values = 0
         self._pid = os.getpid()
 
     def start(self) -> None:
         """Begin: the send thread, and the sampler's."""
-        os.register_at_fork(after_in_child=self._become_inert)
-        atexit.register(self.finish)
+        atexit.register(self.finish_at_exit)
         self._register_with_multiprocessing()
         self._link.start()
         if self._sampling is not None:
@@ -72,15 +99,13 @@ class Runtime:
     # --- for monitors ------------------------------------------------------------------------------------------------
 
     def send(self, message: messages.Upward) -> None:
-        """Send a message, or stash it while the link is not up."""
-        if self.finished or (self._stashing and self.stash.put(message)):
-            return
-        self._link.send(message)
+        """Send a message, or stash it while the link is not up. Blocks: never."""
+        if self._link.connected.is_set() or not self.stash.put(message):
+            self._link.send(message)
 
     def close_epoch(self, closed: ClosedEpoch) -> None:
         """Report an epoch once all values logged before are encoded."""
-        with self._epoch_lock:
-            self._closed_epochs.append(closed)
+        self.buffer.put_mark(closed)
 
     @property
     def samples_host(self) -> bool:
@@ -92,52 +117,136 @@ class Runtime:
         """Whether this process prints the job's lines."""
         return self.identity.rank == 0
 
-    def wait_connected(self, seconds: float) -> bool:
-        """Wait for the link. Blocks: up to `seconds`."""
-        return self._link.connected.wait(seconds)
+    @property
+    def latest_sample(self) -> messages.ResourceSample | None:
+        """What the hardware did last; None: unknown."""
+        return self._sampling.latest if self._sampling is not None else None
 
-    def finish(self) -> None:
-        """Deliver what is left and let the link go. Idempotent. Blocks: at most about 5 s."""
-        if self.finished or self.inert or os.getpid() != self._pid:
+    @property
+    def report_path(self) -> Path | None:
+        """Where the report is, or will be, on this machine; None: on another one, or nowhere."""
+        return Path(self.directory) / "report.html" if self.directory and self._is_controller_here else None
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Say once per name that a value is not taken, here and on the page."""
+        self.warn_once(name, f"{name!r} was not taken: {reason}")
+
+    def warn_once(self, kind: str, text: str) -> None:
+        """Say something about the user's calls, once a kind, here and on the page."""
+        if kind in self._warned or len(self._warned) >= _MOST_WARNINGS:
             return
-        self.finished = True
+        self._warned.add(kind)
+        where = "" if self.identity.world_size == 1 else f"  [rank {self.identity.rank}]"
+        console.say(f"  trackside: {console.clean(text)}{where}")
+        self._notice("value refused", text)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def finish(self, *, clean: bool = True) -> float:
+        """Deliver what is left and let the link go.
+
+        Idempotent. Blocks: up to about 4 s.
+
+        Returns:
+            Seconds that are left of the longest time an end may take.
+        """
+        deadline = time.monotonic() + FINISH_S
+        # Not waited for: a signal handler may end what it interrupts in the middle of ending.
+        if self.is_over or self.is_foreign or not self._finishing.acquire(blocking=False):
+            return 0.0
         if self._sampling is not None:
             self._sampling.stop()
-        self._link.send(
-            messages.Goodbye(
-                time=time.time(), clean=not (self.failed or _raised()), dropped_points=self.buffer.dropped_values
-            )
+        goodbye = messages.Goodbye(
+            time=time.time(), clean=clean and not self.failed, dropped_points=self.dropped_points
         )
-        delivered = self._link.close(FLUSH_SECONDS)
+        delivered = self._link.close(DELIVER_S, goodbye)
+        self.is_over = True
+        atexit.unregister(self.finish_at_exit)
+        if not delivered:
+            self._say_undelivered()
+        return max(0.0, deadline - time.monotonic())
+
+    def finish_at_exit(self) -> None:
+        """The interpreter is ending, or a `multiprocessing` child is."""
+        if self.is_over or self.is_foreign:
+            return
+        clean = not _ends_badly()
+        self.failed = self.failed or not clean
+        for user in list(self.users):
+            user.end()
+        self.finish(clean=clean)
+
+    def wait_for_report(self, seconds: float) -> None:
+        """Wait until the controller has written the report. Blocks: up to `seconds`."""
+        deadline = time.monotonic() + seconds
+        report = self.report_path
+        while report is not None and not report.is_file() and time.monotonic() < deadline:
+            if self._starter.is_ours and self._starter.has_ended():
+                return
+            time.sleep(_LOOK_S)
+
+    def say_report(self) -> None:
+        """In a run of our own, say where the report is: nobody else does."""
+        if self._starter.is_ours and self.report_path is not None:
+            self.wait_for_report(1.0 if self.identity.world_size == 1 else 0.0)
+            later = "" if self.report_path.is_file() else "  (when the last rank has ended)"
+            console.say(f"  report     {self.report_path}{later}")
+
+    def forget_controller(self) -> None:
+        """Nobody waits for the controller any more."""
         self._starter.forget()
-        if not delivered and self._link.undelivered is not None:
+
+    def become_inert(self) -> None:
+        """This is a forked child: no thread of ours runs here."""
+        self.is_over = True
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it belongs to the process that this one was forked from."""
+        return os.getpid() != self._pid
+
+    @property
+    def dropped_points(self) -> int:
+        """Values that `log()` accepted and that are lost, or that it had no place for."""
+        return self.buffer.dropped_values + self._encoder.lost_values + self._lost_values
+
+    def _say_undelivered(self) -> None:
+        lies = " and ".join(str(path) for path in self._link.undelivered)
+        if not self._link.undelivered_frames:
+            console.say("  trackside: the link did not end in time; some of the last values may be missing")
+        elif lies:
+            console.say(f"  trackside: {self._link.undelivered_frames} messages were not delivered; they lie in {lies}")
+        else:
             console.say(
-                f"  trackside: {self._link.undelivered_frames} messages were not delivered; they lie in "
-                f"{self._link.undelivered}"
+                f"  trackside: {self._link.undelivered_frames} messages were not delivered, and could not be kept"
             )
+
+    def _register_with_multiprocessing(self) -> None:
+        """`atexit` does not run in a `multiprocessing.Process`; its own finalizers do."""
+        util = sys.modules.get("multiprocessing.util")
+        process = sys.modules.get("multiprocessing.process")
+        if util is not None and process is not None and process.parent_process() is not None:
+            util.Finalize(None, self.finish_at_exit, exitpriority=10)
 
     # --- Feed: on the send thread ------------------------------------------------------------------------------------
 
     def locate(self) -> ControllerAddress | None:
         """Where the controller is."""
-        return self._starter.locate()
+        address = self._starter.locate()
+        if self._starter.gave_up:
+            self._link.give_up()
+        return address
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
-        """What was logged since the last turn, then the epochs that are closed by it."""
-        with self._epoch_lock:
-            closed, self._closed_epochs = self._closed_epochs, []
-        columns = self.buffer.swap()
-        try:
-            yield from self._encoder.encode(columns, flush=flush)
-        except (ValueError, TypeError, IndexError) as error:
-            note_fault("encode", error)
-        for epoch in closed:
-            yield epoch.report(self._encoder.means.take(epoch.epoch))
+        """What was logged since the last turn, and the epochs that ended meanwhile."""
+        if flush or self._link.connected.is_set():
+            yield from self.stash.drain()
+        yield from self._encoder.encode(self.buffer.take(), flush=flush)
 
     def heartbeat(self) -> messages.Heartbeat:
         """The present totals."""
         pulse = self.pulse
-        wall, own = pulse.step_means()
+        wall_s, own_s = pulse.step_means()
         return messages.Heartbeat(
             sent_at=time.time(),
             uptime_seconds=time.monotonic() - self._began,
@@ -147,10 +256,10 @@ class Runtime:
             batches=pulse.batches,
             samples=pulse.samples,
             phases=dict(pulse.phases),
-            step_seconds=wall,
-            own_step_seconds=own,
-            buffered_points=self._link.pending_frames,
-            dropped_points=self.buffer.dropped_values,
+            step_seconds=wall_s,
+            own_step_seconds=own_s,
+            buffered_points=self.buffer.held_values,
+            dropped_points=self.dropped_points,
             clock_offset=self._link.offset.offset,
             round_trip=self._link.offset.round_trip,
         )
@@ -158,88 +267,91 @@ class Runtime:
     def received(self, message: messages.Downward) -> None:
         """The controller's word."""
         if isinstance(message, messages.Welcome):
-            self._be_welcome(message)
+            self.directory = message.directory
+            self._is_controller_here = message.machine_id == machine_id()
+            if self._is_controller_here:
+                self._link.spool_folder = Path(message.directory) / SPOOL_FOLDER
+            if message.url_line and self.is_primary and not self._is_launched:
+                self._say_line(message.url_line)
         elif isinstance(message, messages.Say):
-            console.say(console.clean(message.line))
+            self._say_line(message.line)
         elif isinstance(message, messages.Refused):
             self._warn(f"the controller refused this rank: {message.reason}; training goes on without it")
 
     def turned(self) -> None:
         """Chores."""
         self._starter.check()
-        if self._pid != os.getpid():
-            self.inert = True
+        if len(FAULTS.counts) > self._faults_told:
+            kinds = list(FAULTS.counts)[self._faults_told :]
+            self._faults_told += len(kinds)
+            for kind in kinds:
+                self._notice("monitor fault", f"a fault of Trackside's own, training is not touched: {kind}")
 
-    def _be_welcome(self, welcome: messages.Welcome) -> None:
-        self.directory = welcome.directory
-        if welcome.machine_id == machine_id():
-            self._link.keep_spool_in(Path(welcome.directory) / SUFFIX.strip("."))
-        if not self._stashing:
-            return
-        self._stashing = False
-        for message in self.stash.drain():
-            self._link.send(message)
+    def _say_line(self, line: str) -> None:
+        """Print a line of the controller's; the page's address comes with each welcome too, and is said once."""
+        if "://" in line:
+            if line == self._url_line:
+                return
+            self._url_line = line
+        console.say(console.clean(line))
 
-    def warn_once(self, kind: str, text: str) -> None:
-        """Say something about the user's calls, once a kind, here and on the page."""
-        if kind not in self._warned:
-            self._warned.add(kind)
-            console.say(f"  trackside: {console.clean(text)}  [rank {self.identity.rank}]")
-            self._link.send(messages.Notice(time=time.time(), about="value refused", text=text))
-
-    # --- warnings ----------------------------------------------------------------------------------------------------
+    def _notice(self, about: str, text: str) -> None:
+        whole = text.encode("utf-8", "replace").decode("utf-8")
+        self._link.send(messages.Notice(time=time.time(), about=about, text=whole))
 
     def _warn(self, text: str) -> None:
         if self.is_primary or self.identity.local_rank == 0:
             console.say(f"  trackside: {console.clean(text)}")
 
-    def _refuse(self, name: str, reason: str) -> None:
-        text = f"{name!r}: {reason}"
-        console.say(f"  trackside: {console.clean(text)}" + (f"  [rank {self.identity.rank}]"))
-        self._link.send(messages.Notice(time=time.time(), about="value refused", text=text))
-
-    # --- forks and ends ----------------------------------------------------------------------------------------------
-
-    def _become_inert(self) -> None:
-        """In a forked child: nothing of ours runs, nothing is sent, no lock is held."""
-        self.inert = True
-        self.buffer.renew_lock()
-        self._epoch_lock = threading.Lock()
-
-    def _register_with_multiprocessing(self) -> None:
-        """`atexit` does not run in a `multiprocessing.Process`; its own finalizers do."""
-        util = sys.modules.get("multiprocessing.util")
-        process = sys.modules.get("multiprocessing.process")
-        if util is not None and process is not None and process.parent_process() is not None:
-            util.Finalize(None, self.finish, exitpriority=10)
+    def _lost(self, message: messages.Upward) -> None:
+        """A message found no place: its values are counted, its names are sent again."""
+        if isinstance(message, messages.Points):
+            self._lost_values += len(message.value) // 8
+            self._encoder.announce_again(message.defs)
 
 
-def _raised() -> bool:
-    """Whether the interpreter is ending with an exception nobody caught."""
+def _ends_badly() -> bool:
+    """Whether the interpreter or a `multiprocessing` child is ending with an exception that nobody caught."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        return error.code not in (None, 0)
+    if error is not None:
+        return True
     return getattr(sys, "last_type", None) is not None and not hasattr(sys, "ps1")
 
 
-_current: Runtime | None = None
-"""The process's session: there is one link per process, whatever the user makes."""
-_making = threading.Lock()
+class _Process:
+    """What this process has of us: at most one session at a time, whatever the user makes."""
+
+    def __init__(self) -> None:
+        self.current: Runtime | None = None
+        self.making = threading.RLock()
+        self.forks = ForkWatch()
 
 
-def shared_runtime(*, name: str | None, directory: str | None, resources: bool) -> Runtime | None:
-    """The process's session, made by the first caller; None where everything is inert.
+_process = _Process()
+
+
+def join_runtime(user: User, *, name: str | None, directory: str | None, resources: bool) -> Runtime | None:
+    """The process's session, made for its first user; None where everything is inert.
 
     Raises:
         UsageError: a contradictory environment or a damaged address.
     """
-    global _current
     if is_disabled(os.environ) or _is_helper_process():
         return None
-    with _making:
-        if _current is None or _current.finished or _current.inert:
-            if _current is not None and _current.inert:
-                return None
-            _current = Runtime(os.environ, name=name, directory=directory, resources=resources)
-            _current.start()
-        return _current
+    with _process.making:
+        current = _process.current
+        if current is not None and current.is_over and current.is_foreign:
+            return None
+        if current is None or current.is_over:
+            current = Runtime(dict(os.environ), name=name, directory=directory, resources=resources)
+            current.start()
+            _process.current = current
+            _process.forks.add(current)
+        current.users.add(user)
+        _process.forks.add(user)
+        return current
 
 
 def _is_helper_process() -> bool:

@@ -5,18 +5,21 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from trackside.wire import messages
 
+if TYPE_CHECKING:
+    from trackside.monitor.samplers import HostSampler, RankSampler
+
 logger = logging.getLogger("trackside.monitor")
 
-TICK_SECONDS = 0.25
-SAMPLE_SECONDS = 2.0
+TICK_S = 0.25
+SAMPLE_S = 2.0
 
 
 class SampleSink(Protocol):
-    """Where samples go."""
+    """Where samples go, and who asked for the host's."""
 
     @property
     def samples_host(self) -> bool: ...
@@ -25,10 +28,17 @@ class SampleSink(Protocol):
 
 
 class Sampling:
-    """The thread `trackside-sample`."""
+    """The thread `trackside-sample`.
+
+    Args:
+        environ: For the visible devices.
+        identity: Ours.
+        sink: Gets the hardware summary once, then a sample every two seconds.
+    """
 
     def __init__(self, environ: Mapping[str, str], identity: messages.Identity, sink: SampleSink) -> None:
-        self._environ, self._identity, self._sink = dict(environ), identity, sink
+        self.latest: messages.ResourceSample | None = None
+        self._environ, self._local_rank, self._sink = dict(environ), identity.local_rank, sink
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trackside-sample", daemon=True)
 
@@ -37,45 +47,44 @@ class Sampling:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end; it is not waited for, since a driver call may hang."""
+        """Ask it to end; it is not waited for, since a driver call may hang. Idempotent."""
         self._stop.set()
 
     def _run(self) -> None:
         try:
             self._work()
         except Exception:  # top of thread
-            logger.debug("hardware is no longer sampled", exc_info=True)
+            logger.debug("trackside: hardware is no longer sampled", exc_info=True)
 
     def _work(self) -> None:
         from trackside.monitor.samplers import HostSampler, RankSampler, hardware_parts
 
-        local_rank = self._identity.local_rank
-        cpu, gpu = hardware_parts(self._environ, local_rank)
+        cpu, gpu = hardware_parts(self._environ, self._local_rank)
         self._sink.send(messages.SetHardware(cpu=cpu, gpu=gpu))
-        rank = RankSampler(os.getpid(), local_rank, self._environ)
+        rank = RankSampler(os.getpid(), self._local_rank, self._environ)
         host: HostSampler | None = None
-        last = time.monotonic()
-        has_gpu = gpu is not None
-        while not self._stop.wait(TICK_SECONDS if has_gpu else SAMPLE_SECONDS):
+        since = time.monotonic()
+        while not self._stop.wait(TICK_S if gpu is not None else SAMPLE_S):
             if self._sink.samples_host and host is None:
                 host = HostSampler(os.curdir)
-            if has_gpu:
+            if gpu is not None:
                 rank.tick()
                 if host is not None:
                     host.tick()
             now = time.monotonic()
-            if now - last < SAMPLE_SECONDS - TICK_SECONDS / 2:
-                continue
-            is_sampling_host = host is not None and self._sink.samples_host
-            self._sink.send(
-                messages.ResourceSample(
-                    time=time.time(),
-                    interval_seconds=now - last,
-                    rank=rank.sample(),
-                    host=host.sample() if host is not None and is_sampling_host else None,
-                )
-            )
-            last = now
+            if now - since >= SAMPLE_S - TICK_S / 2:
+                self._take(rank, host if self._sink.samples_host else None, now - since)
+                since = now
         rank.close()
         if host is not None:
             host.close()
+
+    def _take(self, rank: "RankSampler", host: "HostSampler | None", interval_s: float) -> None:
+        sample = messages.ResourceSample(
+            time=time.time(),
+            interval_seconds=interval_s,
+            rank=rank.sample(),
+            host=host.sample() if host is not None else None,
+        )
+        self.latest = sample
+        self._sink.send(sample)

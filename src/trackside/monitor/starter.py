@@ -1,85 +1,162 @@
 """Finding a controller, or starting one: a process of its own that outlives a crash of this one."""
 
+import contextlib
 import json
 import logging
 import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import TracksideError
+from trackside.monitor.discovery import discovery_path, read_address, write_address
 from trackside.monitor.roles import CONTROLLER
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.messages import Identity
 
 logger = logging.getLogger("trackside.monitor")
 
-READY_SECONDS = 30.0
-FIND_SECONDS = 60.0
+READY_S = 60.0
+"""How long a controller may take until it listens; 0.5 s is usual, a cold shared file system takes much longer."""
+FIND_S = 120.0
+LOOK_S = 0.1
 MOST_RESTARTS = 30
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+_RANKS_OWN = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "TRACKSIDE_LAUNCHER_PID",
+    CONTROLLER,
+)
+_READY_LIMIT_BYTES = 1_048_576
 
 
-@dataclass(slots=True)
 class Starter:
-    """Gets the address: from the environment, from another rank's discovery file, or by starting a controller.
+    """Gets the address: from the environment, from rank 0's discovery file, or by starting a controller.
 
-    Threads: the send thread only. Blocks: `locate` up to a minute; `check` for a restart's few hundred milliseconds.
+    Args:
+        identity: Ours.
+        name: Of the run; None: as the environment or the script says.
+        directory: That holds run folders; None: as the environment says, else `runs`.
+        environ: Ours, as it was at the start.
+        warn: Called with a sentence when there is no controller to be had, or it stays down.
+        program: What is run; another one in tests.
+
+    Threads: the send thread only. Blocks: never; each call looks once.
     """
 
-    identity: Identity
-    name: str | None
-    directory: str | None
-    warn: Callable[[str], None]
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    should_stop: Callable[[], bool] = lambda: False
-    _process: "subprocess.Popen[bytes] | None" = None
-    _folder: str | None = None
-    _restarts: int = 0
-    _discovery: Path | None = None
+    def __init__(
+        self,
+        identity: Identity,
+        name: str | None,
+        directory: str | None,
+        environ: Mapping[str, str],
+        warn: Callable[[str], None],
+        program: Sequence[str] = (sys.executable, "-P", "-m", "trackside"),
+    ) -> None:
+        self.gave_up = False
+        self.folder: str | None = None
+        """The run folder, once a controller of ours has said it."""
+        self._identity, self._environ, self._warn, self._program = identity, environ, warn, program
+        self._name, self._directory = name, directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready: int | None = None
+        self._text = b""
+        self._deadline: float | None = None
+        self._look_at = 0.0
+        self._discovery: Path | None = None
+        self._restarts, self._pause_s, self._restart_at = 0, FIRST_PAUSE_S, 0.0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started the controller."""
+        return self.folder is not None
 
     def locate(self) -> ControllerAddress | None:
-        """The controller's address; None when there is none to be had, which has been said."""
-        given = self.environ.get(CONTROLLER, "").strip()
-        if given:
+        """The address, None while it is not known. `gave_up` says that it never will be, which has been said."""
+        if self.gave_up:
+            return None
+        if given := self._environ.get(CONTROLLER, "").strip():
             return parse_address(given)
-        if self.identity.world_size == 1:
-            return self._start(["--dir", self._base(), "--name", self._run_name()])
-        self._discovery = discovery_file(self.identity, self.environ)
-        if self.identity.rank != 0:
-            return self._wait_for_other()
-        found = read_discovery(self._discovery)
-        if found is not None:
-            return found
-        return self._start(["--dir", self._base(), "--name", self._run_name()])
+        if self._process is not None:
+            return self._hear_ready()
+        if self._identity.world_size == 1:
+            self._start(self._new_run())
+            return None
+        return self._find_or_start()
 
     def check(self) -> None:
-        """Start the controller again when it died."""
+        """Start our controller again when it has died."""
+        if self._ready is not None and self.folder is not None:
+            self._hear_ready()
+            return
         process = self._process
-        if process is None or process.poll() is None or process.returncode == 0 or self._folder is None:
+        if process is None or self.folder is None or process.poll() in (None, 0):
             return
-        self._process = None
-        if self._restarts >= MOST_RESTARTS:
-            self.warn(f"the controller died {self._restarts} times and stays down; training goes on without it")
-            return
-        self._restarts += 1
-        self._start(["--resume", self._folder])
+        now = time.monotonic()
+        if not self._restart_at:
+            if self._restarts >= MOST_RESTARTS:
+                self._process = None
+                self._warn(f"the controller died {self._restarts} times and stays down; training goes on without it")
+                return
+            self._restart_at = now + self._pause_s
+        if now >= self._restart_at:
+            self._restart_at, self._pause_s = 0.0, min(LONGEST_PAUSE_S, self._pause_s * 2)
+            self._restarts += 1
+            self._start(["--resume", self.folder])
+
+    def has_ended(self) -> bool:
+        """Whether our controller has left, or was never ours."""
+        return self._process is None or self._process.poll() is not None
 
     def forget(self) -> None:
-        """The end: the controller leaves by itself."""
-        if self._process is not None:
-            self._process.poll()
-            self._process.returncode = self._process.returncode if self._process.returncode is not None else 0
+        """The end: the controller leaves by itself, nobody waits for it. Idempotent."""
+        self._close_ready()
+        if self._process is not None and self._process.poll() is None:
+            self._process.returncode = 0  # or Popen complains that it still runs
         self._process = None
 
-    def _start(self, arguments: list[str]) -> ControllerAddress | None:
+    def _find_or_start(self) -> ControllerAddress | None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return None
+        self._look_at = now + LOOK_S
+        try:
+            self._discovery = discovery_path(self._identity, self._environ)
+        except OSError as error:
+            self._give_up(f"{error}; training goes on without the dashboard")
+            return None
+        if (found := read_address(self._discovery)) is not None:
+            return found
+        if self._identity.rank == 0:
+            self._start(self._new_run())
+            return None
+        if self._deadline is None:
+            self._deadline = now + FIND_S
+        if now < self._deadline:
+            return None
+        self._give_up(
+            f"rank {self._identity.rank} found no controller on this host within {FIND_S:.0f} s: rank 0 starts it on its "
+            f"own host; on other hosts set {CONTROLLER}, or launch with `trackside run`"
+        )
+        return None
+
+    def _new_run(self) -> list[str]:
+        base = self._directory or self._environ.get("TRACKSIDE_DIR") or "runs"
+        script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
+        return ["--dir", base, "--name", self._name or self._environ.get("TRACKSIDE_NAME") or script or "run"]
+
+    def _start(self, arguments: list[str]) -> None:
         reading, writing = os.pipe()
-        command = [sys.executable, "-m", "trackside", "controller", *arguments]
+        command = [*self._program, "controller", *arguments]
         command += ["--parent-pid", str(os.getpid()), "--ready-fd", str(writing)]
         try:
             self._process = subprocess.Popen(
@@ -87,114 +164,62 @@ class Starter:
                 pass_fds=[writing],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=_log_file(),
+                stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                env=_controller_environment(self.environ),
+                env={name: value for name, value in self._environ.items() if name not in _RANKS_OWN},
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             os.close(reading)
-            self.warn(f"the controller could not be started: {error}; training goes on without it")
-            return None
+            self._give_up(f"the controller could not be started: {error}; training goes on without it")
+            return
         finally:
             os.close(writing)
-        try:
-            return self._read_ready(reading)
-        finally:
-            os.close(reading)
+        self._ready, self._text, self._deadline = reading, b"", time.monotonic() + READY_S
 
-    def _read_ready(self, descriptor: int) -> ControllerAddress | None:
-        text, deadline = b"", time.monotonic() + READY_SECONDS
-        while not text.endswith(b"\n") and time.monotonic() < deadline and not self.should_stop():
-            if select.select([descriptor], [], [], 0.1)[0]:
-                chunk = os.read(descriptor, 65536)
-                if not chunk:
-                    break
-                text += chunk
+    def _hear_ready(self) -> ControllerAddress | None:
+        """Read what the controller says once it listens."""
+        if self._ready is None:
+            return None
+        has_ended = False
+        while select.select([self._ready], [], [], 0)[0]:
+            chunk = os.read(self._ready, 65536)
+            self._text += chunk
+            has_ended = has_ended or not chunk
+            if not chunk or len(self._text) > _READY_LIMIT_BYTES:
+                break
+        if not (self._text.endswith(b"\n") or has_ended or time.monotonic() > (self._deadline or 0)):
+            return None
+        self._close_ready()
+        return self._read_ready()
+
+    def _read_ready(self) -> ControllerAddress | None:
         try:
-            said: dict[str, Any] = json.loads(text)
+            said: dict[str, Any] = json.loads(self._text)
             if "error" in said:
-                self.warn(f"{said['error']}; training goes on without the dashboard")
+                self._fail(str(said["error"]))
                 return None
             address = parse_address(said["address"])
-        except (ValueError, KeyError, TracksideError):
-            self.warn(
-                "the controller did not start; training goes on without it (`trackside doctor` looks for the cause)"
-            )
+            self.folder = str(said["directory"])
+        except (ValueError, KeyError, TypeError, TracksideError):
+            self._fail("the controller did not start (`trackside doctor` looks for the cause)")
             return None
-        self._folder = said["directory"]
         if self._discovery is not None:
-            write_discovery(self._discovery, said["address"])
+            try:
+                write_address(self._discovery, said["address"])
+            except OSError as error:
+                self._warn(f"the job's other ranks cannot find the controller: {error}")
         return address
 
-    def _wait_for_other(self) -> ControllerAddress | None:
-        deadline = time.monotonic() + FIND_SECONDS
-        while time.monotonic() < deadline and not self.should_stop():
-            if self._discovery is not None and (found := read_discovery(self._discovery)) is not None:
-                return found
-            time.sleep(0.05)
-        if not self.should_stop():
-            self.warn(
-                f"rank {self.identity.rank} found no controller on this host within {FIND_SECONDS:.0f} s; rank 0 starts it, "
-                "on other hosts give TRACKSIDE_CONTROLLER, or launch with `trackside run`"
-            )
-        return None
+    def _fail(self, reason: str) -> None:
+        if self.folder is None:
+            self._give_up(f"{reason}; training goes on without the dashboard")
 
-    def _base(self) -> str:
-        return self.directory or self.environ.get("TRACKSIDE_DIR") or "runs"
+    def _give_up(self, text: str) -> None:
+        self.gave_up = True
+        self._warn(text)
 
-    def _run_name(self) -> str:
-        script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else ""
-        return self.name or self.environ.get("TRACKSIDE_NAME") or script or "run"
-
-
-def discovery_file(identity: Identity, environ: Mapping[str, str]) -> Path:
-    """Where rank 0 of this job on this host leaves the address: in a folder that only this user may enter."""
-    folder = Path(tempfile.gettempdir()) / f"trackside-{os.getuid()}"
-    parts = (
-        str(os.getppid()),
-        identity.job or "",
-        environ.get("MASTER_ADDR", ""),
-        environ.get("MASTER_PORT", ""),
-        environ.get("SLURM_JOB_ID", ""),
-    )
-    key = "".join(c if c.isalnum() or c in ".-" else "-" for c in "_".join(parts))
-    return folder / f"{key}.address"
-
-
-def write_discovery(path: Path, address: str) -> None:
-    """Leave the address for the job's other ranks; only this user can read it."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    _check_private(path.parent)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(address)
-    Path(name).replace(path)
-
-
-def read_discovery(path: Path) -> ControllerAddress | None:
-    """The address another rank left; None when there is none, or its controller is gone."""
-    try:
-        _check_private(path.parent)
-        address = parse_address(path.read_text("ascii"))
-    except (OSError, TracksideError, UnicodeDecodeError):
-        return None
-    if address.pid is not None and not Path(f"/proc/{address.pid}").exists():
-        path.unlink(missing_ok=True)
-        return None
-    return address
-
-
-def _check_private(folder: Path) -> None:
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(f"{folder} is not private to this user")
-
-
-def _log_file() -> int:
-    return subprocess.DEVNULL
-
-
-def _controller_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The controller is no rank of anything."""
-    strangers = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", CONTROLLER)
-    return {name: value for name, value in environ.items() if name not in strangers}
+    def _close_ready(self) -> None:
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            with contextlib.suppress(OSError):
+                os.close(ready)

@@ -10,10 +10,10 @@ from trackside.wire import messages
 class Stash:
     """Slots for a port, the model, metadata and hardware; the last write of a slot wins.
 
-    Threads: any.
+    Threads: any; the lock lets a signal handler in that interrupts its own thread.
     """
 
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
     _port: messages.PortWish | None = None
     _graph: messages.SetGraph | None = None
     _metadata: messages.SetMetadata | None = None

@@ -1,0 +1,85 @@
+"""One connection to one of the controller's hosts: a DEALER socket that is used until it breaks, then thrown away.
+
+ZeroMQ could reconnect by itself, but would then send frames that it still held before our hello, out of their order. So
+each connection is a fresh socket, and its first frame is a hello.
+"""
+
+from typing import TYPE_CHECKING
+
+import zmq
+
+from trackside.wire.address import ControllerAddress
+
+if TYPE_CHECKING:
+    Socket = zmq.Socket[bytes]
+    Context = zmq.Context[zmq.Socket[bytes]]
+
+SEND_HIGH_WATER = 1000
+_DOWN = (
+    zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_CLOSED
+    | zmq.EVENT_CLOSE_FAILED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
+
+class Connection:
+    """A socket on its way to a host, then connected, then broken.
+
+    Args:
+        context: Owns the socket.
+        address: Port and keys.
+        host: One of the address's.
+        session: Routing id.
+
+    Threads: one. Blocks: never.
+    """
+
+    def __init__(self, context: "Context", address: ControllerAddress, host: str, session: bytes) -> None:
+        socket = self._socket = context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.ROUTING_ID, session)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, SEND_HIGH_WATER)
+        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        socket.setsockopt(zmq.IPV6, 1)
+        socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)
+        socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        socket.curve_serverkey = address.server_key.encode("ascii")
+        socket.curve_publickey = address.client_public.encode("ascii")
+        socket.curve_secretkey = address.client_secret.encode("ascii")
+        self._events = socket.get_monitor_socket(_DOWN)
+        socket.connect(f"tcp://{f'[{host}]' if ':' in host else host}:{address.port}")
+
+    def send(self, frame: bytes) -> bool:
+        """Hand a frame to ZeroMQ; False when it takes no more now."""
+        try:
+            self._socket.send(frame, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def receive(self) -> bytes | None:
+        """The next frame; None when there is none."""
+        try:
+            if not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+                return None
+            return self._socket.recv(zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return None
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a frame. Blocks: up to `seconds`."""
+        self._socket.poll(int(seconds * 1000))
+
+    def is_broken(self) -> bool:
+        """Whether it has failed or ended; it never comes back."""
+        return bool(int(self._events.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
+    def close(self) -> None:
+        """Drop it, and what it still holds."""
+        self._socket.disable_monitor()
+        self._events.close(linger=0)
+        self._socket.close(linger=0)
