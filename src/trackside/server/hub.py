@@ -93,10 +93,6 @@ class Hub:
     def push_window(self, batch: PointBatch) -> None:
         """New values."""
         self._points.append(batch)
-        self._seed.append(batch)
-        self._seed_values += len(batch)
-        while self._seed_values > SEED_VALUES and len(self._seed) > 1:
-            self._seed_values -= len(self._seed.popleft())
         self._wake()
 
     def push_epoch(self, record: EpochRecord) -> None:
@@ -164,6 +160,7 @@ class Hub:
 
     def subscribe(self, path: str, last_event_id: str | None) -> Subscriber:
         """Register a client, with what it missed since `last_event_id`, or with the whole state."""
+        self._gather_points()
         subscriber = Subscriber()
         channel = self._channels.get(path)
         missed = None
@@ -224,7 +221,8 @@ class Hub:
 
         Only the last one has an id: a client that got a part of it does not resume behind it.
         """
-        pending = self._run_changed or self._ranks_changed or self._points or self._epochs or self._events
+        self._gather_points()
+        pending = self._run_changed or self._ranks_changed or channel.points_waiting or self._epochs or self._events
         if channel.snapshot is not None and channel.snapshot[0] == self._number and not pending:
             return [self._hello(channel.path, resumed=False), *channel.snapshot[1]]
         source, path = self._source, channel.path
@@ -271,15 +269,12 @@ class Hub:
         self._drop_idle_channels()
         self._update_members()
         later = [self._send_run(now)]
-        points = concatenate(self._points) if self._points else None
-        self._points = []
+        self._gather_points()
         records = [("epoch", encode(record)) for record in self._epochs.values()]
         records += [("event", encode(record)) for record in self._events.values()]
         self._epochs, self._events = {}, {}
         ranks_changed, self._ranks_changed = self._ranks_changed, False
         for channel in self._channels.values():
-            if points is not None:
-                channel.add(points)
             channel.ranks_waiting |= ranks_changed
             if channel.is_watched:
                 later += [self._send_ranks(channel, now), self._send_points(channel, now)]
@@ -294,6 +289,19 @@ class Hub:
         due = [at for at in later if at is not None]
         if due:
             self._wake(min(due))
+
+    def _gather_points(self) -> None:
+        """Put the values that came into the windows of all paths, and aside for paths that are watched later."""
+        if not self._points:
+            return
+        points = concatenate(self._points)
+        self._points = []
+        for channel in self._channels.values():
+            channel.add(points)
+        self._seed.append(points)
+        self._seed_values += len(points)
+        while self._seed_values > SEED_VALUES and len(self._seed) > 1:
+            self._seed_values -= len(self._seed.popleft())
 
     def _send_run(self, now: float) -> float | None:
         if not self._run_changed:
