@@ -74,7 +74,7 @@ class Station:
         seen: dict[bytes, None] = {}
         reader = FrameReader(
             "r1",
-            keep=lambda session, frame, at: seen.setdefault(session),
+            keep=lambda session, *_: seen.setdefault(session),
             send=lambda session, message: listener.send(session, message),
             ask_again=lambda session: welcome(session),
         )

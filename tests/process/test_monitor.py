@@ -124,7 +124,7 @@ def test_what_nobody_takes_is_left_in_a_named_file(tmp_path: Path) -> None:
     began = time.monotonic()
     returned, _, err = finish(process)
     assert (returned, time.monotonic() - began < 12) == (0, True)
-    (spool,) = tmp_path.glob("*.spool")
+    (spool,) = tmp_path.rglob("*.spool")
     assert str(spool) in err
     kinds = [messages_of(frame) for frame in read_spool(spool)]
     assert (kinds[0], kinds[-1], kinds.count("points") > 0) == ("hello", "goodbye", True)
