@@ -1,14 +1,17 @@
 """The run folder: journal, Parquet segments, queries. The only place that imports DuckDB.
 
-A run folder holds append-only and write-once files. Writing happens in the thread `trackside-store`, queries in a small
-pool; nothing here may block the controller's loop.
+A run folder holds append-only and write-once files. The thread `trackside-store` commits the journal, the thread
+`trackside-segments` makes Parquet of it, queries run in a small pool; nothing here may block the controller's loop.
 """
 
+from trackside.store.baked import plan_baked
+from trackside.store.cold import SeriesQuery
 from trackside.store.export import COLUMNS, FORMATS, export_run, read_points, read_rows
 from trackside.store.folder import SCHEMA_VERSION, RunFolder
 from trackside.store.hot import PointTable, Snapshot
+from trackside.store.journal import Damage, Frame, read_journal
 from trackside.store.listing import RunSummary, list_runs
-from trackside.store.query import SeriesQuery, SeriesReader
+from trackside.store.query import SeriesReader
 from trackside.store.resume import Resumption, find_resumption
 from trackside.store.source import FolderSource
 from trackside.store.writer import StoreStatus, StoreWriter
@@ -17,7 +20,9 @@ __all__ = [
     "COLUMNS",
     "FORMATS",
     "SCHEMA_VERSION",
+    "Damage",
     "FolderSource",
+    "Frame",
     "PointTable",
     "Resumption",
     "RunFolder",
@@ -30,6 +35,8 @@ __all__ = [
     "export_run",
     "find_resumption",
     "list_runs",
+    "plan_baked",
+    "read_journal",
     "read_points",
     "read_rows",
 ]

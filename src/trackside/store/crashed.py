@@ -1,73 +1,69 @@
-"""Points that a crash left in the journal, read with the wire's own codec."""
+"""Points that only a journal holds: of a run that still writes, or that was killed."""
 
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from trackside.errors import ProtocolError
-from trackside.store.folder import RunFolder
 from trackside.store.hot import PointTable
-from trackside.store.journal import Damage, Frame
-from trackside.store.resume import find_resumption
+from trackside.store.journal import Damage, Frame, RollCall, read_file
+from trackside.store.roll import RolledSession, SessionRoll
 from trackside.wire import codec, messages
 from trackside.wire.columns import PointBatch, unpack
-from trackside.wire.ids import rank_path
-
-
-@dataclass(slots=True)
-class _Sender:
-    identity: messages.Identity | None = None
-    host: str = ""
-    names: dict[int, str] = field(default_factory=dict)
-    seq: int = 0
 
 
 class JournalTail:
-    """Reads what no segment holds yet into a table; damage is kept for the one who asks.
+    """Reads journal files into a table, as far as they have been written; `read` goes on where it stopped.
 
-    Only frames after the last checkpoint are read; a session that began before it is known by its next hello only, so
-    a live controller's own replay, which has the checkpoint, knows more.
+    Threads: one at a time.
     """
 
-    def __init__(self, folder: RunFolder, table: PointTable) -> None:
+    def __init__(self, table: PointTable) -> None:
         self.damage: list[Damage] = []
         self.last_arrival: float | None = None
         self._table = table
-        self._senders: dict[bytes, _Sender] = {}
+        self._roll = SessionRoll()
         self._metrics: dict[str, int] = {}
-        for entry in find_resumption(folder, read_only=True).frames():
-            if isinstance(entry, Damage):
-                self.damage.append(entry)
-            else:
-                self._take(entry)
+        self._offsets: dict[Path, int] = {}
+
+    def read(self, files: tuple[Path, ...]) -> None:
+        """Take what these files hold beyond the last call. Blocks: for the disk."""
+        for path in files:
+            for entry, end in read_file(path, self._offsets.get(path, 0)):
+                if isinstance(entry, Damage) and entry.is_torn_tail:
+                    break  # it may be a record that is just being written
+                self._offsets[path] = end
+                if isinstance(entry, Damage):
+                    self.damage.append(entry)
+                elif isinstance(entry, RollCall):
+                    self._roll.load(entry.data)
+                elif isinstance(entry, Frame):
+                    self._take(entry)
 
     def _take(self, frame: Frame) -> None:
+        self.last_arrival = frame.arrival
+        envelope = self._roll.take(frame.session, frame.data)
+        session = self._roll.sessions.get(frame.session)
+        if envelope is None or envelope.kind != "points" or session is None or session.rank is None:
+            return
         try:
-            envelope = codec.open_envelope(frame.data)
             message = codec.decode_body(envelope)
+            if isinstance(message, messages.Points):
+                self._store(session, session.rank, message)
         except ProtocolError:
             return
-        self.last_arrival = frame.arrival
-        sender = self._senders.setdefault(frame.session, _Sender())
-        if isinstance(message, messages.Hello):
-            sender.identity, sender.host = message.identity, message.host.host
-        if envelope.seq and envelope.seq <= sender.seq:
-            return
-        sender.seq = max(sender.seq, envelope.seq)
-        if isinstance(message, messages.Points) and sender.identity is not None:
-            self._points(sender, sender.identity, message)
 
-    def _points(self, sender: _Sender, identity: messages.Identity, message: messages.Points) -> None:
-        sender.names.update({entry.id: entry.name for entry in message.defs})
+    def _store(self, session: RolledSession, rank: int, message: messages.Points) -> None:
         columns = unpack(message)
-        ids = {key: self._metric(sender.names.get(key, f"unknown {key}")) for key in set(columns.series.tolist())}
+        keys, places = np.unique(columns.series, return_inverse=True)
+        ids = np.array([self._metric(session.names.get(key, f"unknown {key}")) for key in keys.tolist()], np.int32)
         count = len(columns.value)
-        self._table.place_rank(identity.rank, identity.generation, rank_path(sender.host, identity.rank))
+        self._table.place_rank(rank, session.generation, session.path)
         self._table.append(
             PointBatch(
-                metric=np.array([ids[key] for key in columns.series.tolist()], np.int32),
-                rank=np.full(count, identity.rank, np.int32),
-                generation=np.full(count, identity.generation, np.int32),
+                metric=ids[places],
+                rank=np.full(count, rank, np.int32),
+                generation=np.full(count, session.generation, np.int32),
                 epoch=columns.epoch,
                 step=columns.step,
                 time=columns.time,

@@ -1,115 +1,173 @@
 """Points out of a run folder, for other tools; streamed, in bounded memory."""
 
 import csv
-import math
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import duckdb
 import msgspec
+import numpy as np
 
 from trackside.errors import StoreError
 from trackside.store.crashed import JournalTail
 from trackside.store.database import connect, file_list, quoted
 from trackside.store.folder import RunFolder
 from trackside.store.hot import PointTable
-from trackside.wire.columns import NO_EPOCH
+from trackside.store.resume import look_at
+from trackside.store.segments import OPTIONS, points_query, register_rows
 from trackside.wire.values import to_json_number
 
 FORMATS = ("csv", "parquet", "jsonl")
 COLUMNS = ("series", "path", "rank", "generation", "epoch", "step", "time", "value")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_BATCH = 10_000
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_BATCH = 8 * 2048
 
 Row = tuple[Any, ...]
+"""The values of `COLUMNS`; an unknown epoch or path is None."""
+
+
+class PointsOf:
+    """Every point of a run folder as a query: its segments, and what only its journal holds.
+
+    Blocks: for the disk. Raises: RunFolderError.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        folder = RunFolder.open(path)
+        self.database = connect(memory_mb=200)
+        table, files = read_points_of(folder)
+        self.queries = [f"SELECT {', '.join(COLUMNS)} FROM read_parquet({file_list(files)})"] if files else []
+        if table.hot_rows:
+            snapshot = table.snapshot()
+            register_rows(self.database, "journal_rows", snapshot.hot, snapshot.metrics, snapshot.paths)
+            self.queries.append(points_query("journal_rows"))
+
+    def batches(self) -> Iterator[list[Row]]:
+        """Rows, some thousands at a time. Raises: StoreError."""
+        try:
+            for query in self.queries:
+                cursor = self.database.execute(query)
+                while rows := cursor.fetchmany(_BATCH):
+                    yield rows
+        except duckdb.Error as error:
+            raise StoreError(f"the points cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def read_points_of(folder: RunFolder) -> tuple[PointTable, tuple[Path, ...]]:
+    """What the journal alone holds, and the segments beside it, of one moment. Blocks: for the disk."""
+    while True:
+        layout = look_at(folder)
+        table = PointTable()
+        JournalTail(table).read(layout.tail)
+        if look_at(folder).points == layout.points:  # else a journal file became a segment meanwhile
+            return table, layout.points
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:
-    """Every point of a run folder, segments first, then what a crash left in the journal."""
-    folder = RunFolder.open(path)
-    if files := folder.point_files():
-        query = f"SELECT {', '.join(COLUMNS)} FROM read_parquet({file_list(files)})"
-        cursor = connect().execute(query)
-        while rows := cursor.fetchmany(_BATCH):
-            yield from rows
-    table = PointTable()
-    JournalTail(folder, table)
-    snapshot = table.snapshot()
-    hot = snapshot.hot
-    for at in range(len(hot)):
-        rank, generation, epoch = int(hot.rank[at]), int(hot.generation[at]), int(hot.epoch[at])
-        yield (
-            snapshot.metrics[int(hot.metric[at])],
-            snapshot.paths[rank, generation],
-            rank,
-            generation,
-            None if epoch == NO_EPOCH else epoch,
-            int(hot.step[at]),
-            float(hot.time[at]),
-            float(hot.value[at]),
-        )
+    """Every point of a run folder, segments first, then what only the journal holds. Raises: StoreError."""
+    for rows in PointsOf(path).batches():
+        yield from rows
 
 
 def read_points(path: str | Path) -> Iterator[tuple[str, int, float]]:
-    """(series, step, value) of every point."""
+    """(series, step, value) of every point. Raises: StoreError."""
     for row in read_rows(path):
         yield row[0], row[5], row[7]
 
 
-def export_run(path: str | Path, format: str, out: IO[str] | None, target: Path | None) -> int:
-    """Write every point to a text stream (csv, jsonl) or a file (parquet); return how many.
+def export_run(path: str | Path, format: str, out: IO[str] | None = None, target: str | Path | None = None) -> int:
+    """Write every point to a file, or to a text stream (standard output by default); return how many.
 
-    Raises:
-        StoreError: parquet without a file to write to, or an unknown format.
+    Args:
+        path: the run folder.
+        format: `csv`, `jsonl` or `parquet`; the last one needs a file, or a standard output that is no terminal.
+        out: text stream to write to when there is no target.
+        target: file to write; it appears when it is whole.
+
+    Blocks: for the disk. Raises: RunFolderError; StoreError for an unknown format, or a target that cannot be written.
     """
-    if format == "parquet":
-        return _export_parquet(path, target)
-    if out is None or format not in FORMATS:
+    if format not in FORMATS:
         raise StoreError(f"unknown format {format!r}; one of {', '.join(FORMATS)}")
-    return _export_csv(path, out) if format == "csv" else _export_jsonl(path, out)
-
-
-def _export_csv(path: str | Path, out: IO[str]) -> int:
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    count = 0
-    for row in read_rows(path):
-        value = row[7] if math.isfinite(row[7]) else to_json_number(row[7])
-        writer.writerow(
-            [safe_cell(row[0]), safe_cell(row[1]), *row[2:4], "" if row[4] is None else row[4], *row[5:7], value]
-        )
-        count += 1
-    return count
-
-
-def safe_cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
-    return "'" + text if text.startswith(_FORMULA) else text
-
-
-def _export_jsonl(path: str | Path, out: IO[str]) -> int:
-    count = 0
-    for row in read_rows(path):
-        record = dict(zip(COLUMNS, (*row[:7], to_json_number(row[7])), strict=True))
-        out.write(msgspec.json.encode(record).decode() + "\n")
-        count += 1
-    return count
-
-
-def _export_parquet(path: str | Path, target: Path | None) -> int:
+    points = PointsOf(path)
     if target is None:
-        raise StoreError("parquet is no text; name a file with --output")
-    folder = RunFolder.open(path)
-    table = PointTable()
-    JournalTail(folder, table)
-    if table.hot_rows:
-        raise StoreError(f"{folder.path} is not closed yet; `trackside view` it, or export csv or jsonl")
-    files = folder.point_files()
-    if not files:
-        raise StoreError(f"{folder.path} holds no points")
-    database = connect()
-    database.execute(
-        f"COPY (FROM read_parquet({file_list(files)})) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd)"
-    )
-    found = database.execute(f"SELECT count(*) FROM {quoted(target)}").fetchone()
-    return int(found[0]) if found else 0
+        return _to_stream(points, format, sys.stdout if out is None else out)
+    target = Path(target)
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        if format == "parquet":
+            count = _write_parquet(points, temporary)
+        else:
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                count = _write_text(points, format, file)
+        temporary.replace(target)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror or error}; name another file") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def safe_cell(text: str | None) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    if text is None:
+        return ""
+    return "'" + text if text.startswith(FORMULA_STARTS) else text
+
+
+def _to_stream(points: PointsOf, format: str, out: IO[str]) -> int:
+    if format != "parquet":
+        return _write_text(points, format, out)
+    binary = getattr(out, "buffer", None)
+    if binary is None or out.isatty():
+        raise StoreError("parquet is no text; name a file with --output, or send standard output to one")
+    with tempfile.TemporaryDirectory(prefix="trackside-export-") as scratch:
+        whole = Path(scratch) / "points.parquet"
+        count = _write_parquet(points, whole)
+        with whole.open("rb") as file:
+            shutil.copyfileobj(file, binary)
+    binary.flush()
+    return count
+
+
+def _write_text(points: PointsOf, format: str, out: IO[str]) -> int:
+    count = 0
+    writer = csv.writer(out, lineterminator="\n")
+    if format == "csv":
+        writer.writerow(COLUMNS)
+    for rows in points.batches():
+        count += len(rows)
+        if format == "csv":
+            writer.writerows(map(_csv_row, rows))
+        else:
+            out.write("".join(map(_json_line, rows)))
+    out.flush()
+    return count
+
+
+def _csv_row(row: Row) -> Row:
+    series, path, rank, generation, epoch, step, time, value = row
+    return (safe_cell(series), safe_cell(path), rank, generation, epoch, step, time, to_json_number(value))
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def _json_line(row: Row) -> str:
+    record = dict(zip(COLUMNS, row, strict=True))
+    record["time"], record["value"] = to_json_number(row[6]), to_json_number(row[7])
+    return _encoder.encode(record).decode() + "\n"
+
+
+def _write_parquet(points: PointsOf, target: Path) -> int:
+    if not points.queries:
+        raise StoreError("the run holds no points")
+    try:
+        points.database.execute(f"COPY ({' UNION ALL '.join(points.queries)}) TO {quoted(target)} ({OPTIONS})")
+        found = points.database.execute(f"SELECT count(*) FROM read_parquet({quoted(target)})").fetchall()
+    except duckdb.IOException as error:
+        raise StoreError(f"{target} cannot be written: {str(error).splitlines()[0]}") from error
+    return int(np.asarray(found)[0, 0])

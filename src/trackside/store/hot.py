@@ -1,25 +1,35 @@
 """What is in memory and on its way to Parquet, and which Parquet files hold the rest: one truth for readers."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trackside.wire.columns import PointBatch, concatenate
+
+CHUNK_ROWS = 65_536
+"""Small batches are joined up to this many rows, so that a copy never takes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Points at one moment: hot rows and files, without gap or double."""
 
-    hot: PointBatch
+    chunks: tuple[PointBatch, ...]
+    """Hot rows in the order they came."""
     files: tuple[Path, ...]
     metrics: dict[int, str]
     paths: dict[tuple[int, int], str]
     """(rank, generation) to path."""
 
-    def first(self, rows: int) -> "Snapshot":
-        """The same with the oldest `rows` hot rows only."""
-        return Snapshot(rows_of(self.hot, slice(0, rows)), self.files, self.metrics, self.paths)
+    @property
+    def hot(self) -> PointBatch:
+        """All hot rows as one batch; a copy when there are several chunks."""
+        return concatenate(self.chunks)
+
+    def first(self, rows: int) -> PointBatch:
+        """The oldest hot rows."""
+        return concatenate(_split(self.chunks, rows)[0])
 
 
 def rows_of(batch: PointBatch, rows: slice) -> PointBatch:
@@ -39,11 +49,12 @@ def rows_of(batch: PointBatch, rows: slice) -> PointBatch:
 class PointTable:
     """Hot rows and the names they need.
 
-    Threads: any; the lock is held for list operations only.
+    Threads: any; the lock is held for list operations and copies of at most `CHUNK_ROWS` rows.
     """
 
     files: tuple[Path, ...] = ()
     total: int = 0
+    """Rows in memory and in files."""
     _chunks: list[PointBatch] = field(default_factory=list)
     _metrics: dict[int, str] = field(default_factory=dict)
     _paths: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -57,12 +68,13 @@ class PointTable:
 
     def append(self, batch: PointBatch) -> None:
         """Take new rows."""
+        if not len(batch):
+            return
         with self._lock:
             self._chunks.append(batch)
+            self._join_small()
             self._hot_rows += len(batch)
             self.total += len(batch)
-            if len(self._chunks) > 512:
-                self._chunks = [concatenate(self._chunks)]
 
     def name_metric(self, metric: int, name: str) -> None:
         """A metric's name."""
@@ -77,15 +89,40 @@ class PointTable:
     def snapshot(self) -> Snapshot:
         """All points of this moment."""
         with self._lock:
-            hot = concatenate(self._chunks)
-            if len(self._chunks) > 1:
-                self._chunks = [hot]
-            return Snapshot(hot, self.files, dict(self._metrics), dict(self._paths))
+            return Snapshot(tuple(self._chunks), self.files, dict(self._metrics), dict(self._paths))
 
     def settle(self, rows: int, files: tuple[Path, ...]) -> None:
         """The oldest `rows` hot rows now lie in `files`."""
         with self._lock:
-            kept = rows_of(concatenate(self._chunks), slice(rows, None))
-            self._chunks = [kept] if len(kept) else []
+            self._chunks = _split(self._chunks, rows)[1]
             self._hot_rows -= rows
             self.files = files
+
+    def replace_files(self, files: tuple[Path, ...], added_rows: int = 0) -> None:
+        """Other files hold the same rows (after a merge), or files were found that hold more."""
+        with self._lock:
+            self.files = files
+            self.total += added_rows
+
+    def _join_small(self) -> None:
+        """Keep chunks few: a chunk joins the one before it unless that is much larger."""
+        chunks = self._chunks
+        while len(chunks) > 1 and len(chunks[-1]) * 2 >= len(chunks[-2]):
+            if len(chunks[-1]) + len(chunks[-2]) > CHUNK_ROWS:
+                return
+            last = chunks.pop()
+            chunks[-1] = concatenate([chunks[-1], last])
+
+
+def _split(chunks: Sequence[PointBatch], rows: int) -> tuple[list[PointBatch], list[PointBatch]]:
+    """The oldest `rows` rows, and the rest (which holds on to nothing of them)."""
+    before: list[PointBatch] = []
+    for at, chunk in enumerate(chunks):
+        if len(chunk) > rows:
+            if not rows:
+                return before, list(chunks[at:])
+            rest = concatenate([rows_of(chunk, slice(rows, None)), rows_of(chunk, slice(0, 0))])
+            return [*before, rows_of(chunk, slice(0, rows))], [rest, *chunks[at + 1 :]]
+        before.append(chunk)
+        rows -= len(chunk)
+    return before, []

@@ -1,12 +1,24 @@
 """Where a crashed run goes on: which journal files still count, and from which state."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trackside.store import segments
-from trackside.store.folder import RunFolder
-from trackside.store.journal import Checkpoint, Damage, Entry, Frame, read_journal
+from trackside.store.folder import RunFolder, unlink_all
+from trackside.store.journal import Checkpoint, Damage, Frame, read_file, read_journal
+from trackside.store.numbering import span_of
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files of a run folder that count at one moment."""
+
+    points: tuple[Path, ...]
+    resources: tuple[Path, ...]
+    tail: tuple[Path, ...]
+    """Journal files whose points no segment holds."""
+    settled: tuple[Path, ...]
+    """Journal files that segments stand for already; a clean end or a rotation was cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,31 +29,58 @@ class Resumption:
     """State before the first frame; None: the run's beginning."""
     files: tuple[Path, ...]
     next_file: int
+    """Number of the journal file that the writer goes on with."""
+    settled: frozenset[Path] = frozenset()
+    """Files to read for the state only: their points lie in segments."""
 
     def frames(self) -> Iterator[Frame | Damage]:
-        """Frames after the checkpoint, oldest first; later checkpoints say nothing new and are left out."""
-        for entry in read_journal(list(self.files)):
-            if not isinstance(entry, Checkpoint):
-                yield entry
+        """Frames after the checkpoint, oldest first; later checkpoints say nothing new and are left out.
+
+        A frame with `is_settled` changes the state but its points must not be stored again.
+        """
+        for path in self.files:
+            for entry in read_journal([path]):
+                if isinstance(entry, Frame):
+                    yield replace(entry, is_settled=True) if path in self.settled else entry
+                elif isinstance(entry, Damage):
+                    yield entry
+
+
+def look_at(folder: RunFolder) -> Layout:
+    """Which files count now. Blocks: for the disk."""
+    while True:
+        layout = _look_once(folder)
+        if layout == _look_once(folder):  # else a writer was at it between two listings
+            return layout
 
 
 def find_resumption(folder: RunFolder, *, read_only: bool = False) -> Resumption:
-    """Look at a run folder after a crash; unless `read_only`, journal files that segments cover are removed."""
-    points = folder.point_files() if read_only else segments.drop_covered(folder)
-    covered = max(map(segments.number_of, points), default=0)
-    files = folder.journal_files()
-    for path in files:
-        if int(path.stem) <= covered and not read_only and _has_later(files, covered):
-            path.unlink(missing_ok=True)
-    left = [path for path in files if int(path.stem) > covered]
-    numbers = [covered, *(int(path.stem) for path in files)]
-    return Resumption(_head_state(left), tuple(left), max(numbers) + 1)
+    """Look at a run folder after a crash; unless `read_only`, what does not count any more is removed."""
+    layout = look_at(folder)
+    if layout.tail:
+        files, settled = layout.tail, frozenset[Path]()
+    else:
+        files, settled = layout.settled[-1:], frozenset(layout.settled[-1:])
+    if not read_only:
+        folder.sweep()
+        unlink_all(path for path in layout.settled if path not in settled)
+        unlink_all(path for path in folder.resource_files() if path not in layout.resources)
+    numbers = [*(span_of(path)[1] for path in layout.points), *(int(path.stem) for path in folder.journal_files())]
+    return Resumption(_head_state(files), files, max(numbers, default=0) + 1, settled)
 
 
-def _has_later(files: list[Path], covered: int) -> bool:
-    return any(int(path.stem) > covered for path in files)
+def _look_once(folder: RunFolder) -> Layout:
+    points = tuple(folder.point_files())
+    covered = max((span_of(path)[1] for path in points), default=0)
+    journal = folder.journal_files()
+    tail = tuple(path for path in journal if int(path.stem) > covered)
+    settled = tuple(path for path in journal if int(path.stem) <= covered)
+    first = int(tail[0].stem) if tail else covered + 1
+    resources = tuple(path for path in folder.resource_files() if span_of(path)[1] < first)
+    return Layout(points, resources, tail, settled)
 
 
-def _head_state(files: list[Path]) -> bytes | None:
-    first: Entry | None = next(iter(read_journal(files[:1])), None) if files else None
-    return first.data if isinstance(first, Checkpoint) else None
+def _head_state(files: tuple[Path, ...]) -> bytes | None:
+    for entry, _end in read_file(files[0]) if files else ():
+        return entry.data if isinstance(entry, Checkpoint) else None
+    return None

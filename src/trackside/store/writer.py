@@ -1,69 +1,104 @@
-"""The store's one thread: group commits, segments, the run's other files. Only it waits for the disk."""
+"""What arrives, on its way to the run folder: group commits of the journal, at most a tenth of a second behind."""
 
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-import duckdb
 import msgspec
 
-from trackside.store import records, segments
-from trackside.store.database import connect
-from trackside.store.folder import RunFolder
+from trackside.errors import StoreError
+from trackside.store import records
+from trackside.store.folder import RunFolder, sync_path
 from trackside.store.hot import PointTable
-from trackside.store.journal import CHECKPOINT, Frame, JournalFile, pack, pack_frame
+from trackside.store.journal import (
+    CHECKPOINT,
+    FRAME_OVERHEAD_BYTES,
+    ROLL,
+    AppendFile,
+    Frame,
+    RollCall,
+    pack,
+    pack_frame,
+    read_journal,
+)
+from trackside.store.numbering import journal_name
+from trackside.store.roll import SessionRoll
+from trackside.store.settler import Settlement, Settler
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import EpochRecord, EventRecord, ResourceRecord
 
 logger = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.05
-ROTATE_ROWS = 2_000_000
+ROTATE_ROWS = 1_000_000
 ROTATE_BYTES = 64 * 1024 * 1024
-ROTATE_SECONDS = 120.0
-MAX_WAITING_BYTES = 256 * 1024 * 1024
+ROTATE_SECONDS = 60.0
+MAX_WAITING_BYTES = 96 * 1024 * 1024
+MAX_HOT_ROWS = 6_000_000
 RETRY_SECONDS = 0.5
 STALL_SECONDS = 2.0
+NOTICE_SECONDS = 0.5
+MAX_WAITING_RECORDS = 100_000
+
+Record = TypeVar("Record")
 
 
 class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How the store is doing."""
 
     not_persisted_since: float | None = None
-    """Wall clock of the last commit while the disk does not take what arrives, else None."""
+    """Since when the disk does not take what arrives, UTC epoch seconds; None while it does."""
     reason: str | None = None
     waiting_bytes: int = 0
     dropped_frames: int = 0
+    """Frames that there was no memory to keep for the journal; their sessions are not acknowledged."""
+    dropped_points: int = 0
+    """Values that there was no memory to keep for a segment."""
+    dropped_records: int = 0
+    """Events and resource samples likewise."""
     points: int = 0
     journal_bytes: int = 0
     segments: int = 0
+    commits: int = 0
 
 
 @dataclass(slots=True)
 class _Waiting:
     """What has come since the last turn of the thread, in order of its kind."""
 
-    journal: list[bytes] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    size_bytes: int = 0
     durable: dict[bytes, int] = field(default_factory=dict)
-    batches: list[PointBatch] = field(default_factory=list)
+    rows: int = 0
     events: list[EventRecord] = field(default_factory=list)
     resources: list[ResourceRecord] = field(default_factory=list)
     epochs: list[EpochRecord] = field(default_factory=list)
     files: dict[Path, bytes] = field(default_factory=dict)
     checkpoint: bytes | None = None
+    healed: dict[bytes, int] = field(default_factory=dict)
+    since: tuple[float, float] | None = None
+    """Wall clock and monotonic time of the oldest item."""
 
 
 class StoreWriter:
     """Takes what arrives and brings it to the run folder.
 
-    Threads: the methods may be called from any one thread and never block; the callbacks are called from
-    `trackside-store`. What a bound drops is counted, and its session is not acknowledged any further.
+    Threads: the methods but `close` never block and may be called from one thread (the controller's loop); the
+    callbacks come from the store's threads, or from the caller's when the disk hangs. What a bound drops is counted.
+
+    A checkpoint must be taken when the frames given to `journal` and the values given to `points` say the same: what
+    came before it becomes a segment, what comes after it is replayed.
+
+    Args:
+        on_durable: highest sequences that are on the disk since the last call, by session.
+        on_status: the store stalled, recovered, or stalls for another reason.
+        on_checkpoint_wanted: `checkpoint` should be called soon.
+        next_file: number of the first journal file; a resumed run's is `Resumption.next_file`.
     """
 
     def __init__(
@@ -76,56 +111,76 @@ class StoreWriter:
         next_file: int = 1,
     ) -> None:
         self.folder = folder
-        self.table = PointTable()
+        self.table = PointTable(files=tuple(folder.point_files()))
         self._on_durable, self._on_status, self._on_checkpoint_wanted = on_durable, on_status, on_checkpoint_wanted
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._queue: deque[_Waiting] = deque([_Waiting()])
         self._waiting_bytes = 0
-        self._dropped_frames = 0
-        self._gapped: set[bytes] = set()
+        self._gaps: dict[bytes, int] = {}
+        self._seen: dict[bytes, int] = {}
+        self._dropped_frames = self._dropped_points = self._dropped_records = 0
+        self._committing: _Waiting | None = None
+        self._troubles: dict[str, str] = {}
+        self._said: tuple[bool, str | None] = (False, None)
+        self._noticed = 0.0
+        self._commits = 0
+        # of the thread
+        self._roll = SessionRoll()
         self._file_number = next_file
-        self._file: JournalFile | None = None
+        self._file: AppendFile | None = None
+        self._event_file: AppendFile | None = None
         self._file_rows = 0
+        self._head_bytes = 0
         self._file_since = time.monotonic()
         self._checkpoint_asked = False
-        self._epochs: dict[int, EpochRecord] = {}
         self._resources: list[ResourceRecord] = []
-        self._resources_since = time.monotonic()
-        self._status = StoreStatus()
-        self._last_commit = time.time()
-        self._deadline: float | None = None
-        self._clean_end: bool | None = None
-        self._database: duckdb.DuckDBPyConnection | None = None
-        self.table.files = tuple(segments.drop_covered(folder))
+        # the end
+        self._end: tuple[bool, float] | None = None
+        self._settler = Settler(
+            folder,
+            self.table,
+            on_settled=self._settled,
+            on_trouble=lambda reason: self._note_trouble("segments", reason),
+            is_resumed=next_file > 1,
+        )
         self._thread = threading.Thread(target=self._run, name="trackside-store", daemon=True)
 
     def start(self) -> None:
         """Begin writing."""
+        self._settler.start()
         self._thread.start()
 
-    # --- intake: any thread, never blocks ----------------------------------------------------------------------------
+    # --- intake: never blocks -----------------------------------------------------------------------------------------
 
     def journal(self, session: bytes, seq: int, arrival: float, data: bytes) -> None:
         """Keep a frame as it came; its session is acknowledged up to `seq` once it is on the disk."""
-        record = pack_frame(Frame(session, arrival, data))
+        size = len(data) + FRAME_OVERHEAD_BYTES
         with self._lock:
-            if self._waiting_bytes + len(record) > MAX_WAITING_BYTES:
+            if seq:
+                self._seen[session] = seq
+            if self._waiting_bytes + size > MAX_WAITING_BYTES or self.table.hot_rows > MAX_HOT_ROWS:
                 self._dropped_frames += 1
-                self._gapped.add(session)
-                return
-            self._waiting_bytes += len(record)
-            last = self._queue[-1]
-            last.journal.append(record)
-            if seq and session not in self._gapped:
-                last.durable[session] = max(seq, last.durable.get(session, 0))
+                self._gaps[session] = max(seq, self._gaps.get(session, 0))
+            else:
+                self._waiting_bytes += size
+                last = self._last()
+                last.size_bytes += size
+                last.frames.append(Frame(session, arrival, data))
+                if seq and session not in self._gaps:
+                    last.durable[session] = seq
         self._wake.set()
+        self._notice_stall()
 
     def points(self, batch: PointBatch) -> None:
         """Values of frames that were journaled before; readers see them at once."""
+        if self.table.hot_rows > MAX_HOT_ROWS:
+            self._dropped_points += len(batch)
+            return
         self.table.append(batch)
         with self._lock:
-            self._queue[-1].batches.append(batch)
+            self._last().rows += len(batch)
+        self._wake.set()
 
     def define_metric(self, metric: int, name: str) -> None:
         """A metric's name."""
@@ -137,222 +192,290 @@ class StoreWriter:
 
     def event(self, record: EventRecord) -> None:
         """A new or changed event."""
-        self._put("events", record)
+        with self._lock:
+            self._put(self._last().events, record)
 
     def resource(self, record: ResourceRecord) -> None:
         """A resource record."""
-        self._put("resources", record)
+        with self._lock:
+            self._put(self._last().resources, record)
 
     def epoch(self, record: EpochRecord) -> None:
         """A new or amended epoch."""
-        self._put("epochs", record)
+        with self._lock:
+            self._last().epochs.append(record)
+        self._wake.set()
 
     def write_file(self, path: Path, data: bytes) -> None:
         """Write a whole file of the folder soon; the latest data wins."""
         with self._lock:
-            self._queue[-1].files[path] = data
+            self._last().files[path] = data
         self._wake.set()
 
     def checkpoint(self, data: bytes) -> None:
         """The state as of now: a new journal file begins with it, and what came before becomes a segment."""
         with self._lock:
-            self._queue[-1].checkpoint = data
+            last = self._last()
+            last.checkpoint = data
+            if not self._dropped_points:
+                last.healed = {session: self._seen.get(session, 0) for session in self._gaps}
             self._queue.append(_Waiting())
         self._wake.set()
 
     def status(self) -> StoreStatus:
-        """How it is doing now."""
-        return self._status
+        """How it is doing now; also while its threads hang."""
+        with self._lock:
+            since, reason = self._stall()
+            file = self._file
+            return StoreStatus(
+                not_persisted_since=since,
+                reason=reason,
+                waiting_bytes=self._waiting_bytes,
+                dropped_frames=self._dropped_frames,
+                dropped_points=self._dropped_points,
+                dropped_records=self._dropped_records,
+                points=self.table.total,
+                journal_bytes=file.size if file else 0,
+                segments=len(self.table.files),
+                commits=self._commits,
+            )
 
     def close(self, *, clean: bool, deadline_seconds: float) -> bool:
-        """Write what is left; after a clean end the journal goes. Idempotent.
+        """Write what is left; after a clean end the journal goes and files are few. Idempotent.
 
         Blocks: up to `deadline_seconds`. Returns whether everything is on the disk.
         """
-        self._clean_end = clean
-        self._deadline = time.monotonic() + deadline_seconds
+        deadline = time.monotonic() + deadline_seconds
+        if self._end is None:
+            self._end = clean, deadline
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(deadline_seconds + 1)
-        return not self._thread.is_alive() and self._waiting_bytes == 0
+            self._thread.join(deadline_seconds)
+        self._settler.join(deadline - time.monotonic())
+        return self._settler.is_done and not self._gaps and not self._waiting_bytes
 
-    def _put(self, kind: str, record: Any) -> None:
-        with self._lock:
-            getattr(self._queue[-1], kind).append(record)
+    def _last(self) -> _Waiting:
+        """Where the next item goes; the lock is held."""
+        last = self._queue[-1]
+        if last.since is None:
+            last.since = time.time(), time.monotonic()
+        return last
+
+    def _put(self, items: list[Record], record: Record) -> None:
+        if len(items) >= MAX_WAITING_RECORDS:
+            self._dropped_records += 1
+            return
+        items.append(record)
         self._wake.set()
 
-    # --- the thread --------------------------------------------------------------------------------------------------
+    # --- how it is doing ----------------------------------------------------------------------------------------------
+
+    def _stall(self) -> tuple[float | None, str | None]:
+        """Since when nothing was persisted, and why; the lock is held."""
+        since = self._committing.since if self._committing is not None else self._queue[0].since
+        reason = next(iter(self._troubles.values()), None)
+        is_late = since is not None and time.monotonic() - since[1] > STALL_SECONDS
+        if since is None or not is_late:
+            return None, reason
+        return since[0], reason or f"the disk has not answered for {time.monotonic() - since[1]:.0f} s"
+
+    def _note_trouble(self, about: str, reason: str | None) -> None:
+        with self._lock:
+            before = self._troubles.pop(about, None)
+            if reason is not None:
+                self._troubles[about] = reason
+        if before is None and reason is not None:
+            logger.warning("%s: the %s cannot be written: %s", self.folder.path, about, reason)
+        if before != reason:
+            self._say_status()
+
+    def _notice_stall(self) -> None:
+        """The threads cannot say that they hang; whoever brings more does it for them."""
+        now = time.monotonic()
+        if now - self._noticed > NOTICE_SECONDS:
+            self._noticed = now
+            self._say_status()
+
+    def _say_status(self) -> None:
+        status = self.status()
+        is_stalled = status.not_persisted_since is not None
+        now = (is_stalled, next(iter(self._troubles.values()), None) if is_stalled else None)
+        if now != self._said:
+            self._said = now
+            self._on_status(status)
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             self._work()
-        except Exception as error:  # top of thread
-            logger.exception("the store thread has ended")
-            self._say_status(since=0.0, reason=f"the store thread has ended: {error!r}")
+        except Exception as error:  # noqa: BLE001 - top of thread
+            logger.warning("the store's thread has ended: %r", error)
+            self._note_trouble("journal", f"the store's thread has ended: {error!r}")
 
     def _work(self) -> None:
-        while self._clean_end is None:
+        self._recall()
+        is_well = True
+        while is_well and self._end is None:
             self._wake.wait(1.0)
             self._wake.clear()
-            self._turn()
-            if self._clean_end is None:
+            is_well = self._turn()
+            if self._end is None:
                 time.sleep(COMMIT_SECONDS)
-        self._turn()
-        self._finish()
+        if is_well and self._turn():
+            with self._lock:
+                healed = {} if self._dropped_points else {key: self._seen.get(key, 0) for key in self._gaps}
+            self._settler.settle(Settlement(self._file_number, self._file_rows, self._resources, healed))
+        self._close_files()
+        clean, deadline = self._end or (False, 0.0)
+        self._settler.finish(clean=clean and not self._waiting_bytes, deadline=deadline)
 
-    def _turn(self) -> None:
-        """Write everything that waits; retry until the disk takes it."""
-        while True:
-            waiting = self._take()
-            if waiting is None:
-                break
-            self._persist(partial(self._commit, waiting))
-            if waiting.checkpoint is not None:
-                self._persist(partial(self._rotate, waiting.checkpoint))
+    def _recall(self) -> None:
+        """Learn from the journal of a resumed run who its sessions are."""
+        for entry in read_journal(self.folder.journal_files()):
+            if isinstance(entry, Frame):
+                self._roll.take(entry.session, entry.data)
+            elif isinstance(entry, RollCall):
+                self._roll.load(entry.data)
+        rows = sum(records.row_counts(self.table.files))
+        self.table.replace_files(self.table.files, added_rows=rows)
+
+    def _turn(self) -> bool:
+        """Write everything that waits; False when the deadline of `close` came before the disk was ready."""
+        while (waiting := self._take()) is not None:
+            if not self._persist(waiting):
+                return False
         self._want_checkpoint()
         self._say_status()
+        return True
 
     def _take(self) -> _Waiting | None:
         with self._lock:
-            first = self._queue[0]
-            if len(self._queue) > 1:
-                return self._queue.popleft()
-            if not any((first.journal, first.batches, first.events, first.resources, first.epochs, first.files)):
+            if self._queue[0].since is None and len(self._queue) == 1:
                 return None
-            self._queue[0] = _Waiting()
-            return first
+            waiting = self._queue.popleft()
+            if not self._queue:
+                self._queue.append(_Waiting())
+            self._committing = waiting
+            return waiting
 
-    def _persist(self, work: Callable[[], None]) -> bool:
-        """Do it, again and again while the disk refuses. Gives up only at the deadline of `close`."""
+    def _persist(self, waiting: _Waiting) -> bool:
+        """Commit, again and again while the disk refuses."""
         while True:
             try:
-                work()
-            except (OSError, duckdb.Error) as error:
-                reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-                self._say_status(since=self._last_commit, reason=reason)
-                if self._deadline is not None and time.monotonic() > self._deadline:
+                self._commit(waiting)
+            except OSError as error:
+                self._close_files()
+                self._note_trouble("journal", error.strerror or str(error))
+                if self._end is not None and time.monotonic() + RETRY_SECONDS > self._end[1]:
                     return False
                 time.sleep(RETRY_SECONDS)
                 continue
-            self._last_commit = time.time()
+            with self._lock:
+                self._committing = None
+                self._commits += 1
+            self._note_trouble("journal", None)
             return True
 
     def _commit(self, waiting: _Waiting) -> None:
-        if waiting.journal:
-            data = b"".join(waiting.journal)
-            file = self._open_file()
-            file.append(data)
-            waiting.journal = []
-            file.sync()
-            with self._lock:
-                self._waiting_bytes -= len(data)
+        """Every part is done once: what has succeeded is taken off before the next begins."""
+        if waiting.frames:
+            self._open_journal().append(map(pack_frame, waiting.frames))
+            self._commit_done(waiting)
         if waiting.durable:
             durable, waiting.durable = waiting.durable, {}
             self._on_durable(durable)
-        self._file_rows += sum(map(len, waiting.batches))
-        waiting.batches = []
-        self._write_records(waiting)
-
-    def _write_records(self, waiting: _Waiting) -> None:
+        self._file_rows += waiting.rows
+        waiting.rows = 0
+        if waiting.checkpoint is not None:
+            self._rotate(waiting.checkpoint, waiting)
+            waiting.checkpoint = None
         if waiting.events:
-            with self.folder.events.open("ab") as file:
-                file.write(b"".join(map(records.event_line, waiting.events)))
+            self._open_events().append([records.event_line(record) for record in waiting.events])
             waiting.events = []
         self._resources += waiting.resources
         waiting.resources = []
         if waiting.epochs:
-            self._epochs.update({record.epoch: record for record in waiting.epochs})
+            self._settler.add_epochs(waiting.epochs)
             waiting.epochs = []
-            records.write_epochs(self._duck(), self.folder.epochs, [*self._epochs.values()], self.folder.journal)
+        self._write_files(waiting)
+
+    def _commit_done(self, waiting: _Waiting) -> None:
+        for frame in waiting.frames:
+            self._roll.take(frame.session, frame.data)
+        waiting.frames = []
+        with self._lock:
+            self._waiting_bytes -= waiting.size_bytes
+        waiting.size_bytes = 0
+
+    def _write_files(self, waiting: _Waiting) -> None:
         for path in list(waiting.files):
-            self.folder.write_whole(path, waiting.files[path])
+            try:
+                self.folder.write_whole(path, waiting.files[path])
+            except StoreError as error:
+                logger.warning("%s", error)
             del waiting.files[path]
 
-    def _open_file(self) -> JournalFile:
-        if self._file is None:
-            self._file = JournalFile(self.folder.journal / f"{self._file_number:06d}.log")
-        return self._file
+    def _rotate(self, state: bytes, waiting: _Waiting) -> None:
+        """Begin a journal file with the state; what came before goes to the settler."""
+        self._roll.place(self.table.snapshot().paths)
+        head = [pack(CHECKPOINT, state), pack(ROLL, self._roll.pack())]
+        following = AppendFile(self._path(self._file_number + 1), is_new=False)
+        try:
+            following.append(head if not following.size else ())
+            sync_path(self.folder.journal)
+        except OSError:
+            following.close()
+            raise
+        if self._file is not None:
+            self._file.close()
+        job = Settlement(self._file_number, self._file_rows, self._resources + waiting.resources, waiting.healed)
+        self._file, self._file_number, self._file_rows, self._resources = following, self._file_number + 1, 0, []
+        waiting.resources = []
+        self._file_since, self._checkpoint_asked, self._head_bytes = time.monotonic(), False, following.size
+        self._settler.settle(job)
 
     def _want_checkpoint(self) -> None:
         size = self._file.size if self._file else 0
-        is_due = time.monotonic() - self._file_since > ROTATE_SECONDS and size > 0
-        if self._checkpoint_asked or not (self._file_rows >= ROTATE_ROWS or size >= ROTATE_BYTES or is_due):
+        is_due = time.monotonic() - self._file_since > ROTATE_SECONDS and size > self._head_bytes
+        if self._checkpoint_asked or self._settler.backlog or self._end is not None:
             return
-        self._checkpoint_asked = True
-        self._on_checkpoint_wanted()
+        if self._file_rows >= ROTATE_ROWS or size >= ROTATE_BYTES or is_due:
+            self._checkpoint_asked = True
+            self._on_checkpoint_wanted()
 
-    def _rotate(self, state: bytes) -> None:
-        """Begin a journal file with the state, turn what came before into a segment, drop its journal."""
-        covered = self._file_number
-        if self._file is not None:
-            self._file.close()
-        self._file_number += 1
-        self._file = JournalFile(self.folder.journal / f"{self._file_number:06d}.log")
-        self._file.append(pack(CHECKPOINT, state))
-        self._file.sync()
-        rows, self._file_rows = self._file_rows, 0
-        self._file_since, self._checkpoint_asked = time.monotonic(), False
-        self._settle(covered, rows)
-        self._write_resources(covered)
-        for path in self.folder.journal_files():
-            if int(path.stem) <= covered:
-                path.unlink(missing_ok=True)
+    def _settled(self, job: Settlement) -> None:
+        """A segment holds what the journal had no room for; called from the settler's thread."""
+        healed = {}
+        with self._lock:
+            for session, seq in job.healed.items():
+                healed[session] = seq
+                if self._gaps.get(session, seq + 1) <= seq:
+                    del self._gaps[session]
+        if healed:
+            self._on_durable(healed)
+        self._wake.set()
 
-    def _settle(self, number: int, rows: int) -> None:
-        """Write the oldest `rows` hot rows as a segment."""
-        snapshot = self.table.snapshot()
-        if not rows:
-            return
-        path = segments.write_segment(self._duck(), self.folder, number, snapshot.first(rows))
-        self.table.settle(rows, (*self.table.files, path))
+    def _open_journal(self) -> AppendFile:
+        if self._file is None:
+            self.folder.make_parts()
+            self._file = AppendFile(self._path(self._file_number))
+            sync_path(self.folder.journal)
+        return self._file
 
-    def _write_resources(self, number: int) -> None:
-        if self._resources:
-            path = self.folder.resources / f"{number:06d}.parquet"
-            records.write_resources(self._duck(), path, self._resources, self.folder.journal)
-            self._resources = []
+    def _open_events(self) -> AppendFile:
+        if self._event_file is None:
+            self._event_file = AppendFile(self.folder.events)
+            if not self._event_file.ends_in(b"\n"):
+                self._event_file.append([b"\n"])
+        return self._event_file
 
-    def _finish(self) -> None:
-        """The end: the last segment, few large files, no journal after a clean end."""
-        done = self._persist(lambda: self._settle(self._file_number, self.table.hot_rows))
-        done = self._persist(lambda: self._write_resources(self._file_number)) and done
-        files = list(self.table.files)
-        rows = self.table.total
-        if done and len(files) > 1 and rows <= segments.MERGE_ROWS and self._clean_end:
-            done = self._persist(lambda: self._merge(files))
-        if self._file is not None:
-            self._file.close()
-        if self._clean_end and done:
-            self._persist(self._remove_journal)
-        self._say_status()
+    def _close_files(self) -> None:
+        files: Iterable[AppendFile | None] = (self._file, self._event_file)
+        self._file = self._event_file = None
+        for file in files:
+            if file is not None:
+                file.close()
 
-    def _merge(self, files: list[Path]) -> None:
-        merged = segments.merge_segments(self._duck(), self.folder, files)
-        self.table.files = (merged,)
-
-    def _remove_journal(self) -> None:
-        for path in sorted(self.folder.journal.iterdir()) if self.folder.journal.is_dir() else []:
-            path.unlink(missing_ok=True)
-        if self.folder.journal.is_dir():
-            self.folder.journal.rmdir()
-
-    def _duck(self) -> duckdb.DuckDBPyConnection:
-        if self._database is None:
-            self._database = connect(threads=1, memory_mb=256, scratch=self.folder.journal)
-        return self._database
-
-    def _say_status(self, *, since: float | None = None, reason: str | None = None) -> None:
-        is_stalled = since is not None and time.time() - since > STALL_SECONDS
-        status = StoreStatus(
-            not_persisted_since=since if is_stalled else None,
-            reason=reason if is_stalled else None,
-            waiting_bytes=self._waiting_bytes,
-            dropped_frames=self._dropped_frames,
-            points=self.table.total,
-            journal_bytes=self._file.size if self._file else 0,
-            segments=len(self.table.files),
-        )
-        changed = status.not_persisted_since != self._status.not_persisted_since
-        self._status = status
-        if changed:
-            self._on_status(status)
+    def _path(self, number: int) -> Path:
+        return self.folder.journal / journal_name(number)
