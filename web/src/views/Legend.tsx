@@ -25,7 +25,7 @@ export function Legend({ picture, index, solo, entries, spread = null, marks = 0
   return (
     <ul class="legend">
       {leadFirst(picture.lines).map((line) =>
-        line.key === "raw" ? null : <Entry key={line.key} values={values} line={line} value={valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
+        line.key === "raw" ? null : <Entry key={line.key} values={values} line={line} value={index === null ? lastValue(line) : valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
       )}
       {hasBand && picture.band !== null && (
         <li>
@@ -85,6 +85,11 @@ function valueNear(line: Line, at: number): number | null {
       if (value !== undefined) return value;
     }
   }
+  return null;
+}
+
+function lastValue(line: Line): number | null {
+  for (let i = line.values.length - 1; i >= 0; i--) if (line.values[i] !== undefined) return line.values[i] ?? null;
   return null;
 }
 

@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { formatView, HOME, isWithin, parentOf, parseView, type View } from "./view";
+
+it("what one sees survives the URL", () => {
+  const view: View = { path: "root/gpu 01/rank3", tab: "events", x: "relative", zoom: [0.5, 120.25], filter: "/^a&b=#%/", smooth: 0.6, band: false, at: 42 };
+  expect(parseView(formatView(view))).toEqual(view);
+  expect(formatView(HOME)).toBe("#path=root");
+  expect(formatView({ ...HOME, path: "root/gpu-01/rank3" })).toBe("#path=root/gpu-01/rank3");
+});
+
+it("nonsense in the URL is the usual view", () => {
+  expect(parseView("#path=../etc&tab=nope&x=foo&zoom=5:2&smooth=9&at=x")).toEqual({ ...HOME, smooth: 0.99 });
+  expect(parseView("#path=root/a/b/c/d&zoom=1:2:3")).toEqual(HOME);
+  expect(parseView("")).toEqual(HOME);
+});
+
+it("paths know their parents", () => {
+  expect(parentOf("root/gpu-01/rank3")).toBe("root/gpu-01");
+  expect(parentOf("root")).toBeNull();
+  expect(isWithin("root/gpu-010", "root/gpu-01")).toBe(false);
+  expect(isWithin("root/gpu-01/rank3", "root/gpu-01")).toBe(true);
+});
