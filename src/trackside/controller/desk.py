@@ -68,7 +68,7 @@ class ControllerDesk:
             self._listener.send(session, message)
 
     def define_metric(self, metric: int, name: str, reduction: Reduction) -> None:
-        self._source.define_metric(metric, name, reduction)
+        self._source.define_metric(name, reduction)
         self._hub.define_metric(metric, name, reduction)
 
     def define_rank(self, rank: int, generation: int, path: str) -> None:

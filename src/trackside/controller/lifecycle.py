@@ -74,7 +74,7 @@ class Controller:
         self._durable = DurableMarks(self._listener.send, machine_id())
         self._reader = SeriesReader(self._writer.table.snapshot)
         self._source = LiveSource(self._machine, self._reader, resume.present, self._counters)
-        self._hub = Hub(self._source, secrets.token_hex(4))
+        self._hub = Hub(self._source, secrets.token_hex(4), root=self._machine.root)
         self._document = DocumentWriter(self._source, self._write_document)
         self._report = ReportSink(self._source, read_files(), self.folder.report, lambda: resume.present().wall)
         self._desk = self._make_desk()

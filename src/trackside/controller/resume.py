@@ -10,8 +10,7 @@ import msgspec
 from trackside.ingest.reader import FrameReader, TableSnapshot
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
-from trackside.store import Resumption
-from trackside.store.journal import Frame
+from trackside.store import Frame, Resumption
 from trackside.wire.ids import SESSION_BYTES
 
 log = logging.getLogger("trackside.controller")

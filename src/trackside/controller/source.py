@@ -5,7 +5,7 @@ from typing import Any
 
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
-from trackside.store import SeriesQuery, SeriesReader
+from trackside.store import SeriesQuery, SeriesReader, plan_baked
 from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
@@ -19,11 +19,6 @@ from trackside.wire.documents import (
 )
 from trackside.wire.ids import ROOT_PATH
 from trackside.wire.messages import Reduction
-
-BAKED_ENTRIES = 30_000
-"""Entries of all curves of a report together, root and ranks each."""
-LEAST_RANK_POINTS = 40
-"""With fewer entries than this a rank's curve says nothing, and the ranks are left out of the report."""
 
 
 class LiveSource:
@@ -50,11 +45,11 @@ class LiveSource:
         self._now = now
         self._count = count
         self._svg: str | None = None
-        self._metrics: dict[str, tuple[int, Reduction]] = {}
+        self._reductions: dict[str, Reduction] = {}
 
-    def define_metric(self, metric: int, name: str, reduction: Reduction) -> None:
+    def define_metric(self, name: str, reduction: Reduction) -> None:
         """A metric exists."""
-        self._metrics[name] = (metric, reduction)
+        self._reductions[name] = reduction
 
     def run(self) -> RunDocument:
         return self._machine.run_document(self._now())
@@ -96,32 +91,11 @@ class LiveSource:
         ranks = None if path == ROOT_PATH else self._machine.ranks_below(path)
         if path != ROOT_PATH and ranks is None:
             raise KeyError(path)
-        return await self._reader.series(self._query(metric, path, ranks, x, start, end, points))
+        query = SeriesQuery(
+            metric, path, ranks, x, start, end, points, self._reductions[metric], self._machine.state.started_wall
+        )
+        return await self._reader.series(query)
 
     async def baked_series(self, points: int) -> list[BakedSeries]:
-        entries = self.metrics()
-        each = min(points, max(50, BAKED_ENTRIES // max(1, len(entries))))
-        queries = [self._query(entry.name, ROOT_PATH, None, "step", None, None, each) for entry in entries]
-        ranks = [(entry.path, entry.rank) for entry in self.ranks()]
-        of_rank = min(points // 2, BAKED_ENTRIES // max(1, len(entries) * len(ranks)))
-        if len(ranks) > 1 and of_rank >= LEAST_RANK_POINTS:
-            queries += [
-                self._query(entry.name, path, frozenset([rank]), "step", None, None, of_rank)
-                for entry in entries
-                for path, rank in ranks
-            ]
-        return await self._reader.baked(queries)
-
-    def _query(
-        self,
-        metric: str,
-        path: str,
-        ranks: frozenset[int] | None,
-        x: XAxis,
-        start: float | None,
-        end: float | None,
-        points: int,
-    ) -> SeriesQuery:
-        number, reduction = self._metrics[metric]
         origin = self._machine.state.started_wall
-        return SeriesQuery(metric, path, ranks, x, start, end, points, reduction, origin, number)
+        return await self._reader.baked(plan_baked(self.metrics(), self.ranks(), points, origin))

@@ -32,17 +32,15 @@ LOOK_S = 2.0
 ENDED = ("finished", "failed", "terminated")
 
 
-class FreshFolder:
-    """A run folder that can be read anew while others read it: a new source takes the old one's place at once."""
+class ViewedFolder:
+    """A run folder as it is shown: its picture cleaned, and read again while it is still written."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self.current = FolderSource(path)
+        self.source = FolderSource(path)
         self._svg = self._clean()
-        self._seen = self._look()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.current, name)
+        return getattr(self.source, name)
 
     def svg(self) -> str | None:
         """The picture, cleaned: the folder may have come from anywhere."""
@@ -51,31 +49,18 @@ class FreshFolder:
     @property
     def has_ended(self) -> bool:
         """Whether nothing will be added to it."""
-        return self.current.run().state in ENDED or not self.current.folder.journal.is_dir()
+        return self.source.run().state in ENDED or not self.source.folder.journal.is_dir()
 
     async def refresh(self) -> bool:
-        """Read it again when something in it changed; returns whether it did."""
-        seen = await asyncio.to_thread(self._look)
-        if seen == self._seen:
-            return False
-        fresh = await asyncio.to_thread(FolderSource, self._path)
-        old, self.current, self._seen = self.current, fresh, seen
-        self._svg = await asyncio.to_thread(self._clean)
-        await asyncio.to_thread(old.close)
-        return True
+        """Read it again; returns whether anything is new."""
+        changed = await asyncio.to_thread(self.source.reload)
+        if changed:
+            self._svg = await asyncio.to_thread(self._clean)
+        return changed
 
     def _clean(self) -> str | None:
-        svg = self.current.svg()
+        svg = self.source.svg()
         return clean_svg(svg) if svg else None
-
-    def _look(self) -> tuple[tuple[str, int, int], ...]:
-        found = []
-        for file in sorted(self._path.rglob("*")):
-            with contextlib.suppress(OSError):
-                if file.is_file():
-                    status = file.stat()
-                    found.append((str(file), status.st_size, status.st_mtime_ns))
-        return tuple(found)
 
 
 class Viewer:
@@ -94,7 +79,7 @@ class Viewer:
         self.directory = Path(path).absolute()
         self._config = config
         self._token = token
-        self._folder = FreshFolder(self.directory)
+        self._folder = ViewedFolder(self.directory)
         self._source = cast("RunSource", self._folder)
 
     async def run(self, ready: Callable[[str, str], None]) -> int:
@@ -119,7 +104,7 @@ class Viewer:
         finally:
             hub.close()
             await server.stop()
-            self._folder.current.close()
+            self._folder.source.close()
         return 0
 
     async def _watch(self, hub: Hub) -> None:

@@ -21,12 +21,14 @@ class Channel:
 
     Args:
         path: root, a host or a rank.
+        window: the path's points where somebody else gathers them already; None: this channel does.
         number: of the last event sent anywhere; the ring knows all that come after it.
     """
 
-    def __init__(self, path: str, number: int) -> None:
+    def __init__(self, path: str, number: int, window: CohortWindow | None = None) -> None:
         self.path = path
-        self.window = CohortWindow()
+        self.window = CohortWindow() if window is None else window
+        self._is_fed = window is not None
         self.subscribers: set[Subscriber] = set()
         self.idle_since: float | None = None
         """When its last client left."""
@@ -59,9 +61,11 @@ class Channel:
             known = batch.rank < len(self._members)
             mine = known & self._members[np.where(known, batch.rank, 0)]
             batch = batch if mine.all() else select(batch, mine)
-        if len(batch):
+        if not len(batch):
+            return
+        if not self._is_fed:
             self.window.add(batch)
-            self.points_waiting = True
+        self.points_waiting = True
 
     def send(self, number: int, frame: bytes) -> int:
         """Send one frame to all clients and keep it for those who come back; return how many fell behind."""

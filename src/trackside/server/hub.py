@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from trackside._version import __version__
-from trackside.run.cohort import Array, update_of
+from trackside.run.cohort import Array, CohortWindow, update_of
 from trackside.server import sse
 from trackside.server.answers import encode
 from trackside.server.channel import Channel
@@ -54,16 +54,23 @@ class Hub:
         source: of the run; must be up to date when a `push_` is called.
         boot: identity of this start of the server; ids of another one cannot be resumed.
         wall: UTC epoch seconds.
+        root: the points of the whole job, where they are gathered already before `push_window` is called.
 
     Threads: the event loop's only; every `push_` returns at once.
     """
 
-    def __init__(self, source: RunSource, boot: str, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        source: RunSource,
+        boot: str,
+        wall: Callable[[], float] = time.time,
+        root: CohortWindow | None = None,
+    ) -> None:
         self._source = source
         self._boot = boot
         self._wall = wall
         self._number = 0
-        self._channels = {ROOT_PATH: Channel(ROOT_PATH, 0)}
+        self._channels = {ROOT_PATH: Channel(ROOT_PATH, 0, root)}
         self._names: dict[int, tuple[str, Reduction]] = {}
         self._seed: deque[PointBatch] = deque()
         self._seed_values = 0
@@ -77,7 +84,7 @@ class Hub:
         self._closed = False
         self._members_changed = False
         self._last_tick = 0.0
-        self._timer: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._resets = self._failures = 0
 
     # --- what happens to the run --------------------------------------------------------------------------------------
@@ -246,11 +253,15 @@ class Hub:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _wake(self, at: float = 0.0) -> None:
-        if self._timer is not None or self._closed:
+        """Send soon: a tick after the last one, and not before `at`."""
+        if self._closed:
             return
-        loop = asyncio.get_running_loop()
-        delay = max(self._last_tick + TICK_S, at) - loop.time()
-        self._timer = loop.call_later(delay, self._tick) if delay > 0 else loop.call_soon(self._tick)
+        at = max(self._last_tick + TICK_S, at)
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._tick)
 
     def _tick(self) -> None:
         if self._timer is not None:

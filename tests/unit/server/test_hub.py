@@ -105,8 +105,8 @@ def test_a_client_gets_the_whole_state_first_and_then_what_changes():
         }  # fmt: skip
         assert [identity for _, identity, _ in state[:-1]] == [None] * 6
         hub.push_event(event(2))
-        (news,) = await next_events(client)
-        assert (news[0], news[2]["id"]) == ("event", 2)
+        news = await events_until(client, "event")
+        assert news[-1][2]["id"] == 2
 
     play(scene)
 
@@ -336,6 +336,24 @@ def test_a_failure_while_sending_is_counted_and_the_next_send_works():
         source.run = kept  # type: ignore[method-assign]
         hub.push_event(event(1))
         assert "event" in names(await next_events(client))
+
+    play(scene)
+
+
+def test_what_is_put_off_delays_nothing_else(monkeypatch):
+    monkeypatch.setattr(hub_module, "SLOT_BYTES_PER_S", 100)
+
+    async def scene(source: MadeRun, hub: Hub) -> None:
+        client = hub.subscribe("root", None)
+        client.take()
+        for step in (1, 2):
+            source.change(step=step)
+            hub.push_run()
+            await asyncio.sleep(hub_module.TICK_S * 1.2)
+        assert names(events_of(client.take())).count("run") == 1, "the second is put off for seconds"
+        hub.push_event(event(1))
+        found = await next_events(client, seconds=0.3)
+        assert names(found) == ["event"]
 
     play(scene)
 
