@@ -11,6 +11,8 @@ export interface Order {
 }
 
 const SLOW_RATIO = 1.1;
+/** Of a whole step: a rank that is slow in what hardly matters is not named. */
+const SLOW_SHARE = 0.03;
 const STATES = ["failed", "lost", "late", "alive", "finished"];
 
 /** Seconds of its own that a rank spends on a step: without waiting for peers when that is known. */
@@ -18,13 +20,15 @@ export function ownStep(rank: RankEntry): number | null {
   return rank.own_step_seconds ?? rank.step_seconds;
 }
 
-/** The rank that is slowest by more than a tenth of the median, or null when all are alike. */
+/** The rank that is slowest by more than a tenth of the median and a noticeable part of a step; null when all are alike. */
 export function slowestOf(ranks: RankEntry[]): RankEntry | null {
   const running = ranks.filter((rank) => ownStep(rank) !== null);
   const usual = median(running.map(ownStep));
   if (usual === null || running.length < 2) return null;
   const slowest = running.reduce((worst, rank) => ((ownStep(rank) ?? 0) > (ownStep(worst) ?? 0) ? rank : worst));
-  return (ownStep(slowest) ?? 0) > usual * SLOW_RATIO ? slowest : null;
+  const own = ownStep(slowest) ?? 0;
+  const step = slowest.step_seconds ?? own;
+  return own > usual * SLOW_RATIO && own - usual > step * SLOW_SHARE ? slowest : null;
 }
 
 function keyOf(rank: RankEntry, column: Column): number | null {
@@ -70,7 +74,7 @@ export function ordered(ranks: RankEntry[], { column, descending }: Order): Rank
 }
 
 /** Phases in the order of a step; those of users come after the known ones. */
-const KNOWN_PHASES = ["data", "forward", "step", "backward", "optimizer", "between steps", "waiting"];
+export const KNOWN_PHASES = ["data", "forward", "step", "compute", "backward", "optimizer", "between steps", "waiting"];
 
 export function phaseNames(ranks: RankEntry[]): string[] {
   const names = new Set(ranks.flatMap((rank) => Object.keys(rank.phases)));

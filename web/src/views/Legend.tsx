@@ -96,5 +96,6 @@ function lastValue(line: Line): number | null {
 function bandText(picture: Picture, at: number): string {
   const low = picture.band?.low[at];
   const high = picture.band?.high[at];
-  return typeof low === "number" && typeof high === "number" ? `${format.metric(low)}–${format.metric(high)}` : format.UNKNOWN;
+  if (typeof low !== "number" || typeof high !== "number") return format.UNKNOWN;
+  return low === high ? "all alike" : `${format.metric(low)}–${format.metric(high)}`;
 }

@@ -1,15 +1,12 @@
-import { phaseNames } from "../state/standings";
+import { KNOWN_PHASES, phaseNames } from "../state/standings";
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
 import type { RankEntry } from "../wire/types.gen";
 
-const KNOWN = ["data", "forward", "step", "backward", "optimizer", "between steps", "waiting"];
-
 /** The token of a phase's colour: known ones have their own, others take the free places in order. */
 export function phaseClass(name: string, names: string[]): string {
-  const known = KNOWN.indexOf(name);
-  if (known >= 0) return `phase-${known + 1}`;
-  const own = names.filter((other) => !KNOWN.includes(other)).indexOf(name);
+  if (KNOWN_PHASES.includes(name)) return `phase-${name.replaceAll(" ", "-")}`;
+  const own = names.filter((other) => !KNOWN_PHASES.includes(other)).indexOf(name);
   return `phase-own-${(own % 3) + 1}`;
 }
 
@@ -21,7 +18,7 @@ export function PhaseBar({ rank, names, longest }: { rank: RankEntry; names: str
     const own = rank.own_step_seconds ?? rank.step_seconds ?? 0;
     return (
       <span class="phases" title="phases are not known">
-        <i class="phase-3" style={{ width: `${share(own, longest)}%` }} />
+        <i class="phase-step" style={{ width: `${share(own, longest)}%` }} />
       </span>
     );
   }
