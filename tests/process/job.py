@@ -94,8 +94,12 @@ class Job:
 
     def get(self, path: str) -> Any:
         """JSON of one address of the page."""
-        with urllib.request.urlopen(f"{self.url()}/{path}", timeout=10) as answer:
-            return json.loads(answer.read())
+        try:
+            with urllib.request.urlopen(f"{self.url()}/{path}", timeout=10) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise
 
     def folder(self) -> Path:
         """The only run folder."""
