@@ -75,8 +75,8 @@ class Station:
         reader = FrameReader(
             "r1",
             keep=lambda session, *_: seen.setdefault(session),
-            send=lambda session, message: listener.send(session, message),
-            ask_again=lambda session: welcome(session),
+            send=lambda session, message: listener.send(session, message),  # noqa: PLW0108 - made below
+            ask_again=lambda session: welcome(session),  # noqa: PLW0108 - made below
         )
 
         def welcome(session: bytes) -> None:

@@ -101,7 +101,7 @@ def test_a_killed_launcher_leaves_ranks_and_page_alone(start) -> None:  # type: 
     wait_for(lambda: both_alive(job), 15, "both ranks alive")
     folder = job.folder()
     job.kill()
-    wait_for(lambda: (folder / "report.html").exists(), 40, "the report after the ranks' end")
+    wait_for((folder / "report.html").exists, 40, "the report after the ranks' end")
     wait_for(lambda: not (folder / "journal").exists(), 10, "the journal gone")
     assert_every_point_once(job, points=600)
     assert "launcher" in " ".join(event["text"] + event["kind"] for event in job.events())

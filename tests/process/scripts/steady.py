@@ -15,7 +15,7 @@ options = parser.parse_args()
 mon = trackside.Monitor(steps=options.points)
 due = time.monotonic()
 for step in range(options.points):
-    mon.log({"loss": 1 / (step + 1), "rank value": float(os.environ.get("RANK", 0))}, step=step)
+    mon.log({"loss": 1 / (step + 1), "rank value": float(os.environ.get("RANK", "0"))}, step=step)
     due += 1 / options.hz
     time.sleep(max(0, due - time.monotonic()))
 print("accepted", options.points, flush=True)
