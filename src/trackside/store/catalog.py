@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trackside.store.database import connect, file_list
-from trackside.store.folder import RunFolder
 from trackside.store.hot import Snapshot
 from trackside.store.segments import points_query, register_rows
 from trackside.wire.documents import MetricEntry, RankEntry
@@ -119,7 +118,7 @@ _UNKNOWN = (
 )
 
 
-def readable(folder: RunFolder, files: tuple[Path, ...]) -> tuple[tuple[Path, ...], list[Path]]:
+def readable(files: tuple[Path, ...]) -> tuple[tuple[Path, ...], list[Path]]:
     """Parquet files that can be read, and those that cannot. Blocks: for the disk."""
     good, bad = [], []
     with connect() as database:

@@ -7,6 +7,7 @@ import numpy as np
 from trackside.errors import ProtocolError
 from trackside.store.hot import PointTable
 from trackside.store.journal import Damage, Frame, RollCall, read_file
+from trackside.store.resume import Layout
 from trackside.store.roll import RolledSession, SessionRoll
 from trackside.wire import codec, messages
 from trackside.wire.columns import PointBatch, unpack
@@ -26,9 +27,11 @@ class JournalTail:
         self._metrics: dict[str, int] = {}
         self._offsets: dict[Path, int] = {}
 
-    def read(self, files: tuple[Path, ...]) -> None:
-        """Take what these files hold beyond the last call. Blocks: for the disk."""
-        for path in files:
+    def read(self, layout: Layout) -> None:
+        """Take what the journal holds beyond the last call. Blocks: for the disk."""
+        for path in layout.settled[-1:]:
+            self._read_names(path)
+        for path in layout.tail:
             for entry, end in read_file(path, self._offsets.get(path, 0)):
                 if isinstance(entry, Damage) and entry.is_torn_tail:
                     break  # it may be a record that is just being written
@@ -39,6 +42,15 @@ class JournalTail:
                     self._roll.load(entry.data)
                 elif isinstance(entry, Frame):
                     self._take(entry)
+
+    def _read_names(self, path: Path) -> None:
+        """From a file whose points lie in a segment already."""
+        for entry, end in read_file(path, self._offsets.get(path, 0)):
+            self._offsets[path] = end
+            if isinstance(entry, RollCall):
+                self._roll.load(entry.data)
+            elif isinstance(entry, Frame):
+                self._roll.take(entry.session, entry.data)
 
     def _take(self, frame: Frame) -> None:
         self.last_arrival = frame.arrival

@@ -62,7 +62,7 @@ def read_points_of(folder: RunFolder) -> tuple[PointTable, tuple[Path, ...]]:
     while True:
         layout = look_at(folder)
         table = PointTable()
-        JournalTail(table).read(layout.tail)
+        JournalTail(table).read(layout)
         if look_at(folder).points == layout.points:  # else a journal file became a segment meanwhile
             return table, layout.points
 

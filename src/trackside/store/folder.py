@@ -68,9 +68,9 @@ class RunFolder:
             raise RunFolderError(f"{folder.path} does not exist; `trackside ls` lists the runs there are") from error
         except OSError as error:
             raise RunFolderError(f"{folder.path} cannot be read: {_why(error)}") from error
-        if not names & {DOCUMENT, folder.journal.name}:
+        if not names & {DOCUMENT, folder.journal.name, folder.points.name}:
             raise RunFolderError(
-                f"{folder.path} is no run folder (neither {DOCUMENT} nor journal/ in it); `trackside ls DIR` lists the "
+                f"{folder.path} is no run folder (no {DOCUMENT}, journal or points in it); `trackside ls DIR` lists the "
                 "runs of a folder"
             )
         return folder

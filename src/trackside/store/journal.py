@@ -32,8 +32,6 @@ class Frame:
     session: bytes
     arrival: float
     data: bytes
-    is_settled: bool = False
-    """Whether its points already lie in a Parquet segment; set by `Resumption.frames`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +202,8 @@ def _find_next(file: BinaryIO, offset: int, size: int) -> tuple[int, bool]:
         file.seek(offset + at)
         if _read_record(file, size - offset - at) is not None:
             return offset + at, False
-        head = rest[at : at + _HEAD.size]
-        work += _HEAD.unpack(head)[2] if len(head) == _HEAD.size else 0
+        length = _HEAD.unpack_from(rest, at)[2] if len(rest) - at >= _HEAD.size else 0
+        work += length if length < len(rest) - at else 0
         at = rest.find(MAGIC, at + 1)
     is_zeros = not rest.strip(b"\0")
     if len(rest) < _HEAD.size:

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trackside.errors import ProtocolError
 from trackside.store.folder import RunFolder, unlink_all
 from trackside.store.journal import Checkpoint, Damage, Frame, read_file, read_journal
 from trackside.store.numbering import span_of
+from trackside.wire import codec, messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,12 @@ class Resumption:
     def frames(self) -> Iterator[Frame | Damage]:
         """Frames after the checkpoint, oldest first; later checkpoints say nothing new and are left out.
 
-        A frame with `is_settled` changes the state but its points must not be stored again.
+        Where segments hold the points already, the frames come without them, so that nothing is stored twice.
         """
         for path in self.files:
             for entry in read_journal([path]):
                 if isinstance(entry, Frame):
-                    yield replace(entry, is_settled=True) if path in self.settled else entry
+                    yield _without_points(entry) if path in self.settled else entry
                 elif isinstance(entry, Damage):
                     yield entry
 
@@ -57,16 +59,28 @@ def look_at(folder: RunFolder) -> Layout:
 def find_resumption(folder: RunFolder, *, read_only: bool = False) -> Resumption:
     """Look at a run folder after a crash; unless `read_only`, what does not count any more is removed."""
     layout = look_at(folder)
-    if layout.tail:
-        files, settled = layout.tail, frozenset[Path]()
-    else:
-        files, settled = layout.settled[-1:], frozenset(layout.settled[-1:])
+    files, settled = layout.tail, frozenset[Path]()
+    if _head_state(files) is None and layout.settled:
+        files, settled = (layout.settled[-1], *files), frozenset(layout.settled[-1:])
     if not read_only:
         folder.sweep()
         unlink_all(path for path in layout.settled if path not in settled)
         unlink_all(path for path in folder.resource_files() if path not in layout.resources)
     numbers = [*(span_of(path)[1] for path in layout.points), *(int(path.stem) for path in folder.journal_files())]
     return Resumption(_head_state(files), files, max(numbers, default=0) + 1, settled)
+
+
+def _without_points(frame: Frame) -> Frame:
+    """The frame, with its sequence and definitions but no values."""
+    try:
+        envelope = codec.open_envelope(frame.data)
+        message = codec.decode_body(envelope) if envelope.kind == "points" else None
+    except ProtocolError:
+        return frame
+    if not isinstance(message, messages.Points):
+        return frame
+    emptied = messages.Points(defs=message.defs, time=b"", step=b"", epoch=b"", width=b"", series=b"", value=b"")
+    return replace(frame, data=codec.encode(emptied, envelope.seq))
 
 
 def _look_once(folder: RunFolder) -> Layout:

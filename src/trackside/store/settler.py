@@ -42,6 +42,8 @@ class Settlement:
     resources: list[ResourceRecord]
     healed: dict[bytes, int] = field(default_factory=dict)
     """Sessions, with sequence, whose frames the journal had no room for but that are safe once this is done."""
+    is_last: bool = False
+    """No journal file follows: it is kept for the state in it, unless the end is clean."""
 
 
 @dataclass(slots=True)
@@ -189,7 +191,8 @@ class Settler:
             path = segments.write_segment(self._duck(), folder, job.number, snapshot.first(job.rows), names)
             self._rows[path] = job.rows
             self._table.settle(job.rows, (*snapshot.files, path))
-        unlink_all(path for path in folder.journal_files() if int(path.stem) <= job.number)
+        done = job.number - 1 if job.is_last else job.number
+        unlink_all(path for path in folder.journal_files() if int(path.stem) <= done)
 
     def _write_epochs(self) -> None:
         if self._is_resumed:

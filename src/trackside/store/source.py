@@ -1,5 +1,6 @@
 """A run folder as something to look at: finished, crashed, or still being written."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,46 @@ from trackside.store.crashed import JournalTail
 from trackside.store.database import connect
 from trackside.store.folder import RunFolder
 from trackside.store.hot import PointTable
+from trackside.store.journal import Damage
 from trackside.store.query import SeriesReader
 from trackside.store.records import read_epochs, read_events, read_resources, row_counts
 from trackside.store.resume import Layout, look_at
 from trackside.wire import documents
-from trackside.wire.documents import BakedSeries, MetricEntry, RankEntry, ResourceRecord, RunDocument, SeriesAnswer
+from trackside.wire.documents import (
+    BakedSeries,
+    EpochRecord,
+    EventRecord,
+    MetricEntry,
+    RankEntry,
+    ResourceRecord,
+    RunDocument,
+    SeriesAnswer,
+)
 
 MAX_RECORDS = 20_000
 ENDED = ("finished", "failed", "terminated")
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """What a folder's points were when it was last looked at."""
+
+    layout: Layout
+    table: PointTable
+    tail: JournalTail
+    unreadable: list[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """All that is answered from memory, of one look at the folder."""
+
+    run: RunDocument
+    ranks: list[RankEntry]
+    metrics: list[MetricEntry]
+    epochs: list[EpochRecord]
+    events: list[EventRecord]
+    resources: list[ResourceRecord]
 
 
 class FolderSource:
@@ -29,98 +62,87 @@ class FolderSource:
 
     Raises: RunFolderError, when constructed: it is no run folder, or one of an unknown schema.
     Blocks: for the disk, when constructed.
-    Threads: one at a time; `series` and `baked_series` run in the reader's pool.
+    Threads: `reload` in one thread at a time, while others go on asking; charts run in the reader's pool.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.folder = RunFolder.open(path)
-        self.unreadable: list[Path] = []
-        """Parquet files that are damaged; what others hold is shown."""
-        self._layout = Layout((), (), (), ())
-        self._table = PointTable()
-        self._tail = JournalTail(self._table)
-        self._catalog: list[SeriesOfRank] | None = None
-        self._ranks: list[RankEntry] = []
-        self._metrics: list[MetricEntry] = []
-        self._resources: list[ResourceRecord] = []
-        self._load()
+        self._points: _Points | None = None
+        self._catalog: tuple[int, list[SeriesOfRank]] | None = None
+        self._view, self._points = self._load()
         self._reader = SeriesReader(lambda: self._table.snapshot())  # noqa: PLW0108 - `reload` may replace the table
 
     def reload(self) -> bool:
         """Look at the folder again; whether anything is new. Blocks: for the disk. Raises: RunFolderError."""
-        before = (self._document_text, self._table.total, self._events, self._epochs)
-        self._load()
-        return before != (self._document_text, self._table.total, self._events, self._epochs)
+        before, rows = self._view, self._table.total
+        self._view, self._points = self._load()
+        return self._view != before or self._table.total != rows
 
-    def _load(self) -> None:
-        self._document_text = self.folder.document.read_bytes() if self.folder.document.is_file() else b""
+    @property
+    def _table(self) -> PointTable:
+        return self._points.table if self._points is not None else PointTable()
+
+    def _load(self) -> tuple[_View, _Points]:
         document = self.folder.read_document()
-        listed_ranks: list[RankEntry] = _listed(self.folder, document.pop("rank_entries", []), list[RankEntry])
-        listed_metrics: list[MetricEntry] = _listed(self.folder, document.pop("metrics", []), list[MetricEntry])
-        self._read_points()
-        with connect() as database:
-            try:
-                self._epochs = read_epochs(database, self.folder.epochs)
-                self._read_resources(database)
-            except duckdb.Error as error:
-                raise RunFolderError(f"{self.folder.path} is damaged: {str(error).splitlines()[0]}") from error
-        self._events = read_events(self.folder.events)
-        self._run = _run_document(self.folder, document, self._tail.last_arrival)
-        is_whole = self._run.state in ENDED and not self._layout.tail and bool(listed_metrics)
-        if is_whole:
-            self._ranks, self._metrics = listed_ranks, listed_metrics
-            return
-        catalog = self._read_catalog()
-        self._ranks, self._metrics = rank_entries(catalog, listed_ranks), metric_entries(catalog, listed_metrics)
+        ranks: list[RankEntry] = _listed(self.folder, document.pop("rank_entries", []), list[RankEntry])
+        metrics: list[MetricEntry] = _listed(self.folder, document.pop("metrics", []), list[MetricEntry])
+        points = self._read_points()
+        run = _run_document(self.folder, document, points.tail.last_arrival)
+        if run.state not in ENDED or points.layout.tail or not metrics:
+            catalog = self._read_catalog(points.table)
+            ranks, metrics = rank_entries(catalog, ranks), metric_entries(catalog, metrics)
+        try:
+            with connect() as database:
+                epochs = read_epochs(database, self.folder.epochs)
+                resources = read_resources(database, points.layout.resources, MAX_RECORDS)
+        except duckdb.Error as error:
+            raise RunFolderError(f"{self.folder.path} is damaged: {str(error).splitlines()[0]}") from error
+        return _View(run, ranks, metrics, epochs, read_events(self.folder.events), resources), points
 
-    def _read_points(self) -> None:
+    def _read_points(self) -> _Points:
         """Segments and what only the journal holds, of one moment."""
+        points = self._points
         while True:
             layout = look_at(self.folder)
-            if layout.points != self._layout.points or not self._layout.points:
-                points, self.unreadable = readable(self.folder, layout.points)
-                self._table = PointTable(files=points, total=sum(row_counts(points)))
-                self._tail = JournalTail(self._table)
-                self._catalog = None
-            before = self._table.total
-            self._tail.read(layout.tail)
-            self._catalog = self._catalog if self._table.total == before else None
-            self._layout = layout
+            if points is None or layout.points != points.layout.points:
+                files, unreadable = readable(layout.points)
+                table = PointTable(files=files, total=sum(row_counts(files)))
+                points = _Points(layout, table, JournalTail(table), unreadable)
+            points.tail.read(layout)
+            points = replace(points, layout=layout)
             if look_at(self.folder).points == layout.points:  # else a journal file became a segment meanwhile
-                return
+                return points
 
-    def _read_resources(self, database: duckdb.DuckDBPyConnection) -> None:
-        self._resources = read_resources(database, self._layout.resources, MAX_RECORDS)
-
-    def _read_catalog(self) -> list[SeriesOfRank]:
-        if self._catalog is None:
+    def _read_catalog(self, table: PointTable) -> list[SeriesOfRank]:
+        known = self._catalog
+        if known is None or known[0] != table.total:
             try:
-                self._catalog = read_catalog(self._table.snapshot())
+                self._catalog = known = (table.total, read_catalog(table.snapshot()))
             except duckdb.Error as error:
                 raise RunFolderError(f"{self.folder.points} is damaged: {str(error).splitlines()[0]}") from error
-        return self._catalog
+        return known[1]
 
     # --- what a RunSource answers ------------------------------------------------------------------------------------
 
     def run(self) -> RunDocument:
-        return self._run
+        return self._view.run
 
     def ranks(self) -> list[RankEntry]:
-        return self._ranks
+        return self._view.ranks
 
     def metrics(self) -> list[MetricEntry]:
-        return self._metrics
+        return self._view.metrics
 
-    def epochs(self) -> list[documents.EpochRecord]:
-        return self._epochs
+    def epochs(self) -> list[EpochRecord]:
+        return self._view.epochs
 
     def resources(self, path: str) -> list[ResourceRecord]:
-        below = [record for record in self._resources if path == "root" or is_below(record.path, path)]
+        below = [record for record in self._view.resources if path == "root" or is_below(record.path, path)]
         count = len(below)
         return below if count <= MAX_RECORDS else [below[at * count // MAX_RECORDS] for at in range(MAX_RECORDS)]
 
-    def events(self) -> list[documents.EventRecord]:
-        return self._events
+    def events(self) -> list[EventRecord]:
+        return self._view.events
 
     def graph(self) -> Any | None:
         try:
@@ -135,32 +157,39 @@ class FolderSource:
             return None
 
     def last_values(self) -> list[tuple[str, int, str, float]]:
-        hosts = {entry.rank: entry.host or "" for entry in self._ranks}
-        return [(row.series, row.rank, hosts.get(row.rank, ""), row.last) for row in self._read_catalog()]
+        hosts = {entry.rank: entry.host or "" for entry in self._view.ranks}
+        return [(row.series, row.rank, hosts.get(row.rank, ""), row.last) for row in self._read_catalog(self._table)]
 
     def counters(self) -> dict[str, int]:
         return {
             "points": self._table.total,
-            "journal_damaged": len(self._tail.damage),
-            "segments_unreadable": len(self.unreadable),
+            "journal_damaged": len(self.damage),
+            "segments_unreadable": len(self._points.unreadable) if self._points is not None else 0,
         }
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What of the journal could not be read."""
+        return self._points.tail.damage if self._points is not None else []
 
     async def series(
         self, metric: str, path: str, x: documents.XAxis, start: float | None, end: float | None, points: int
     ) -> SeriesAnswer:
-        entry = next((entry for entry in self._metrics if entry.name == metric), None)
+        entry = next((entry for entry in self._view.metrics if entry.name == metric), None)
         if entry is None:
             raise KeyError(metric)
-        ranks = None if path == "root" else frozenset(r.rank for r in self._ranks if is_below(r.path, path))
+        ranks = None if path == "root" else frozenset(r.rank for r in self._view.ranks if is_below(r.path, path))
         if ranks is not None and not ranks:
             raise KeyError(path)
-        origin = self._run.started_at
+        origin = self._view.run.started_at
         return await self._reader.series(
             SeriesQuery(metric, path, ranks, x, start, end, points, entry.reduction, origin)
         )
 
     async def baked_series(self, points: int) -> list[BakedSeries]:
-        return await self._reader.baked(plan_baked(self._metrics, self._ranks, points, self._run.started_at))
+        return await self._reader.baked(
+            plan_baked(self._view.metrics, self._view.ranks, points, self._view.run.started_at)
+        )
 
     def close(self) -> None:
         """Idempotent."""

@@ -132,6 +132,8 @@ class StoreWriter:
         self._event_file: AppendFile | None = None
         self._file_rows = 0
         self._head_bytes = 0
+        self._is_resumed = next_file > 1
+        """Then a checkpoint comes soon: its first file has none to begin with."""
         self._file_since = time.monotonic()
         self._checkpoint_asked = False
         self._resources: list[ResourceRecord] = []
@@ -325,7 +327,8 @@ class StoreWriter:
         if is_well and self._turn():
             with self._lock:
                 healed = {} if self._dropped_points else {key: self._seen.get(key, 0) for key in self._gaps}
-            self._settler.settle(Settlement(self._file_number, self._file_rows, self._resources, healed))
+            last = Settlement(self._file_number, self._file_rows, self._resources, healed, is_last=True)
+            self._settler.settle(last)
         self._close_files()
         clean, deadline = self._end or (False, 0.0)
         self._settler.finish(clean=clean and not self._waiting_bytes, deadline=deadline)
@@ -440,8 +443,8 @@ class StoreWriter:
         is_due = time.monotonic() - self._file_since > ROTATE_SECONDS and size > self._head_bytes
         if self._checkpoint_asked or self._settler.backlog or self._end is not None:
             return
-        if self._file_rows >= ROTATE_ROWS or size >= ROTATE_BYTES or is_due:
-            self._checkpoint_asked = True
+        if self._is_resumed or self._file_rows >= ROTATE_ROWS or size >= ROTATE_BYTES or is_due:
+            self._checkpoint_asked, self._is_resumed = True, False
             self._on_checkpoint_wanted()
 
     def _settled(self, job: Settlement) -> None:
