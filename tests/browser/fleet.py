@@ -1,0 +1,121 @@
+"""A real controller and ranks on the real wire, kept alive in the background while a browser looks at their page."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from tests.process.wire_client import ControllerUnderTest, WireRank, points
+from trackside.wire import messages
+
+BEAT_S = 0.25
+
+
+class Fleet:
+    """Ranks that say they are alive until told otherwise; every method may be called while the browser waits."""
+
+    def __init__(self, directory: Path, hosts: tuple[str, ...] = ("node-a", "node-b")) -> None:
+        self.controller = ControllerUnderTest(directory)
+        self._context = zmq.Context()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._quiet: set[int] = set()
+        self.totals: dict[int, dict[str, Any]] = {}
+        self.ranks = [
+            WireRank(self._context, self.controller.address, rank, len(hosts), host=host)
+            for rank, host in enumerate(hosts)
+        ]
+        self.agent = WireRank(self._context, self.controller.address, -1, host=hosts[0], role="agent")
+        self.names: list[str] = []
+        self._all(lambda rank: rank.hello())
+        self._thread = threading.Thread(target=self._live, name="fleet", daemon=True)
+        self._thread.start()
+        self.send(0, messages.PortWish(port=0))
+        self.url = wait_for(self._said_url, "the page's URL")
+
+    def _said_url(self) -> str | None:
+        with self._lock:
+            everyone = [*self.ranks, self.agent]
+            lines = [m.line for each in everyone for m in each.received if isinstance(m, messages.Say)]
+        return next((line.split()[1] + "/" for line in lines if "://" in line), None)
+
+    def _all(self, act: Callable[[WireRank], Any]) -> None:
+        with self._lock:
+            for rank in (*self.ranks, self.agent):
+                act(rank)
+
+    def _live(self) -> None:
+        """Beat and listen until the end."""
+        beats = 0
+        while not self._over.wait(0.02):
+            with self._lock:
+                for rank in (*self.ranks, self.agent):
+                    rank.pump()
+                beats += 1
+                if beats % int(BEAT_S / 0.02) == 0:
+                    for rank in self.ranks:
+                        if rank.rank not in self._quiet:
+                            rank.beat(**self.totals.get(rank.rank, {}))
+
+    # --- verbs -----------------------------------------------------------------------------------------------------
+
+    def send(self, rank: int, message: messages.Message) -> None:
+        with self._lock:
+            self.ranks[rank].send(message)
+
+    def tell(self, message: messages.Message) -> None:
+        """Send as the launcher's agent."""
+        with self._lock:
+            self.agent.send(message)
+
+    def log(self, values: dict[str, list[float]], *, step: int = 0, ranks: tuple[int, ...] | None = None) -> None:
+        """Each metric's values for consecutive steps from `step` on; rank r adds r to every value."""
+        for name in values:
+            if name not in self.names:
+                self.names.append(name)
+        ids = {name: self.names.index(name) for name in values}
+        count = max(map(len, values.values()))
+        for rank in self.ranks if ranks is None else [self.ranks[r] for r in ranks]:
+            calls = [{ids[name]: column[i] + rank.rank for name, column in values.items()} for i in range(count)]
+            self.send(rank.rank, points(calls, step=step, names={ids[name]: name for name in values}))
+
+    def silence(self, rank: int) -> None:
+        self._quiet.add(rank)
+
+    def greet_again(self) -> None:
+        """What a rank does when its controller has restarted."""
+        self._all(lambda rank: rank.hello())
+
+    def finish(self) -> None:
+        """Every rank comes to its clean end."""
+        for rank in self.ranks:
+            self.send(rank.rank, messages.Goodbye(time=time.time()))
+        self.tell(messages.JobEnded(time=time.time(), exit_code=0))
+
+    def read(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(5)
+        for rank in (*self.ranks, self.agent):
+            rank.close()
+        self._context.destroy(linger=0)
+        self.controller.close()
+
+
+def wait_for(look: Callable[[], Any], what: str, seconds: float = 15) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {what}")
