@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
 from trackside.monitor.guard import FAULTS, guarded
 from trackside.monitor.history import Figures, History
-from trackside.monitor.intake import take_call, take_values
+from trackside.monitor.intake import read_values, tidy
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.model import describe_model
@@ -56,6 +55,22 @@ class Monitor:
     After construction nothing raises into the caller.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_buffer",
+        "_calls",
+        "_closed_epochs",
+        "_copy_to",
+        "_counter",
+        "_epoch",
+        "_epoch_number",
+        "_history",
+        "_is_open",
+        "_is_silent",
+        "_pulse",
+        "_runtime",
+        "_title",
+    )
     _runtime: Runtime | None
 
     def __init__(
@@ -80,15 +95,16 @@ class Monitor:
         self._runtime = join_runtime(self, name=name, directory=directory, resources=resources)
         if self._runtime is None:
             return
-        self._buffer, self._pulse = self._runtime.buffer, self._runtime.pulse
+        self._pulse = self._runtime.pulse
+        self._use(self._runtime.buffer)
         self._is_open = True
         self._send_plan(epochs, steps, name, config)
 
     def _prepare(self, epochs: int | None, name: str | None) -> None:
         """Everything a monitor has before it has a session; one without is inert."""
         self._runtime = None
-        self._buffer = Buffer()
         self._pulse = Pulse()
+        self._use(Buffer())
         self._is_open = False
         self._history = History(epochs)
         self._counter = StepCounter()
@@ -98,6 +114,9 @@ class Monitor:
         self._is_silent = False
         self._title = name or "trackside"
         self._copy_to: Path | None = None
+
+    def _use(self, buffer: Buffer) -> None:
+        self._buffer, self._calls = buffer, buffer.calls
 
     # --- logging -----------------------------------------------------------------------------------------------------
 
@@ -118,38 +137,34 @@ class Monitor:
                 step = self._counter.next()
             if epoch is None:
                 epoch = self._epoch_number
-            values = metrics.values()
-            keys = tuple(metrics)
-            buffer = self._buffer
-            # The same as `take_call`, written out: this is what every step of a training pays for.
-            if keys in buffer.layouts and _are_plain(map(type, values)):
-                call = buffer.layouts[keys](epoch, _now(), step, *values)
-                count = len(keys)
-                if len(buffer.calls) >= MAX_CALLS or buffer.held_values + count > MAX_VALUES:
-                    buffer.dropped_values += count
-                    return
-                buffer.calls.append(call)
-                buffer.held_values += count
-                self._pulse.step = step
+            # The same as `Buffer.put`, written out: this is what every step of a training pays for. All else that may be
+            # wrong with a call of plain numbers is found on the send thread.
+            if type(metrics) is dict and _are_plain(map(type, metrics.values())):
+                calls = self._calls
+                waiting = len(calls)
+                if waiting < MAX_CALLS and waiting * len(metrics) < MAX_VALUES:
+                    calls.append((epoch, _now(), step, metrics.copy()))
+                    self._pulse.step = step
+                else:
+                    self._buffer.dropped_values += len(metrics)
                 return
-        except (struct.error, OverflowError, TypeError, AttributeError):
-            pass  # the long way finds out what is wrong, and saves what can be saved
-        except Exception as error:  # noqa: BLE001 - the rank's guard: a mapping of the user's may raise anything
+        except Exception as error:  # noqa: BLE001 - the rank's guard
             FAULTS.note("log", error)
             return
         self._log_slowly(metrics, step, epoch)
 
     @guarded
     def _log_slowly(self, metrics: Any, step: Any, epoch: Any) -> None:
-        """New names, tensors, anything that is not plain."""
+        """Tensors, and whatever else is not plain."""
         runtime = self._runtime
         if runtime is None:
             return
-        taken = take_call(self._buffer, _now(), metrics, step, epoch, runtime.refuse)
-        if isinstance(taken, str):
-            runtime.warn_once("log()", f"log() was not taken: {taken}")
-        else:
-            self._pulse.step = taken
+        call = tidy(epoch, _now(), step, metrics, runtime.refuse)
+        if isinstance(call, str):
+            runtime.complain(call)
+            return
+        self._buffer.put(call, len(metrics))
+        self._pulse.step = int(step)
 
     @guarded
     def event(self, title: str, text: str = "", level: Level = "info") -> None:
@@ -270,8 +285,8 @@ class Monitor:
         """
         if not self._is_open or self._runtime is None:
             return
-        self.log(metrics, step=self._pulse.step or 0, epoch=epoch)
-        given = take_values(metrics)
+        self.log(metrics, step=self._pulse.last_step, epoch=epoch)
+        given = read_values(metrics)
         number = int(epoch)
         running = self._epoch
         if running is not None and running.epoch == number:

@@ -1,55 +1,52 @@
-"""The long way into the buffer: calls with names never seen, with tensors, or with what is no number at all."""
+"""The long way into the buffer: calls with tensors, or with what is no number at all."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trackside.monitor.buffer import MAX_LAYOUTS, Buffer, LooseCall
+from trackside.monitor.buffer import Call, DeviceCall
 from trackside.monitor.convert import DeviceRead, RefusedValueError, describe, is_on_device, to_float
 from trackside.monitor.guard import quietly
 
 Refuse = Callable[[str, str], None]
 """Told (name, reason) of each value that is not taken."""
 
+UNNAMED = "unnamed"
+DEVICE_WAIT_S = 1.0
 _INT64 = 2**63
 _INT32 = 2**31
-UNNAMED = "unnamed"
 
 
-def take_call(buffer: Buffer, time: float, metrics: Any, step: Any, epoch: Any, refuse: Refuse) -> int | str:
-    """Put one call, with all of it that is a number.
+def tidy(epoch: Any, time: float, step: Any, metrics: Any, refuse: Refuse) -> Call | DeviceCall | str:
+    """What can be saved of a call: all of it that is a number.
 
     Args:
-        buffer: Where it goes.
+        epoch: What the user gave; -1 for none.
         time: UTC epoch seconds of the call.
-        metrics: What the user gave.
-        step: Too.
-        epoch: Too; -1 for none.
+        step: What the user gave.
+        metrics: Too.
         refuse: See `Refuse`.
 
     Returns:
-        Its step, or, when nothing of it could be taken, the reason as a sentence.
+        A call with plain values, or the reason, as a sentence, why nothing of it can be taken.
 
     Threads: any. Blocks: never.
     """
     if not isinstance(metrics, Mapping):
         return f"it takes a mapping of names to numbers such as {{'loss': 0.5}}, not {type(metrics).__name__}"
-    numbered_step, numbered_epoch = _whole(step, _INT64), _whole(epoch, _INT32)
-    if numbered_step is None or numbered_epoch is None:
-        which, given = ("step", step) if numbered_step is None else ("epoch", epoch)
+    whole_step, whole_epoch = _whole(step, _INT64), _whole(epoch, _INT32)
+    if whole_step is None or whole_epoch is None:
+        which, given = ("step", step) if whole_step is None else ("epoch", epoch)
         return f"{which} must be a whole number, not {_described(given)}"
     values, device = _sort(metrics, refuse)
-    if device is None and (tuple(values) in buffer.layouts or len(buffer.layouts) < MAX_LAYOUTS):
-        if values:
-            buffer.put(numbered_epoch, time, numbered_step, values)
-    else:
-        buffer.put_loose(LooseCall(time, numbered_step, numbered_epoch, values, device))
-    return numbered_step
+    if device is None:
+        return (whole_epoch, time, whole_step, values)
+    return DeviceCall(time, whole_step, whole_epoch, values, device)
 
 
-def take_values(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The values that can be read now, for an epoch's record; a device is waited for, once an epoch."""
+def read_values(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of an epoch's record. Blocks: up to a second for a device, once an epoch."""
     values, device = _sort(metrics, lambda name, reason: None)
-    return {**values, **device.values()} if device is not None and device.wait(1.0) else values
+    return {**values, **device.values()} if device is not None and device.wait(DEVICE_WAIT_S) else values
 
 
 def _sort(metrics: Mapping[Any, Any], refuse: Refuse) -> tuple[dict[str, float], DeviceRead | None]:
@@ -57,8 +54,7 @@ def _sort(metrics: Mapping[Any, Any], refuse: Refuse) -> tuple[dict[str, float],
     known: dict[str, float] = {}
     tensors: dict[str, Any] = {}
     for key, value in metrics.items():
-        name = key if type(key) is str else _named(key)
-        name = name or UNNAMED
+        name = (key if type(key) is str else _named(key)) or UNNAMED
         if reason := _place(name, value, known, tensors):
             refuse(name, reason)
     return known, DeviceRead(tensors) if tensors else None

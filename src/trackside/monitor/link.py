@@ -199,6 +199,7 @@ class Link:
         while self._queue:
             self._add(self._queue.popleft())
         if closing and self._farewell is not None:
+            self._beat()  # the last totals, which a short run has said once at most
             self._add(self._farewell)
             self._farewell = None
 
@@ -299,8 +300,10 @@ class Link:
     # --- sending and hearing -----------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
+        if not self._is_welcome or self._connection is None:
+            return
         beat = self._feed.heartbeat()
-        if beat is not None and self._connection is not None:
+        if beat is not None:
             self._connection.send(codec.encode(beat))
 
     def _push(self) -> None:

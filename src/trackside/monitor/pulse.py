@@ -17,7 +17,8 @@ class Pulse:
     Threads: the training thread writes, the send thread reads; single fields are never torn.
     """
 
-    step: int | None = None
+    step: object = None
+    """As the user gave it last; whether it is a step at all is found later."""
     epoch: int | None = None
     phase: str | None = None
     batches: int = 0
@@ -27,6 +28,16 @@ class Pulse:
     work_seconds: float = 0.0
     is_work_known: bool = True
     _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+
+    @property
+    def known_step(self) -> int | None:
+        """The last step; None without one."""
+        return self.step if isinstance(self.step, int) else None
+
+    @property
+    def last_step(self) -> int:
+        """The last step; 0 without one."""
+        return self.known_step or 0
 
     def add_step(self, data_s: float, step_s: float, cpu_s: float, samples: int | None) -> None:
         """One batch: waiting for data, the step itself on the wall, and the training thread's CPU time in it."""

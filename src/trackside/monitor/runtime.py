@@ -74,7 +74,7 @@ class Runtime:
         self._warned: set[str] = set()
         self._faults_told = 0
         self._url_line: str | None = None
-        self._encoder = Encoder(self.buffer, self.refuse)
+        self._encoder = Encoder(self.refuse, self.complain)
         self._starter = Starter(self.identity, name, directory, environ, self._warn)
         self._link = Link(
             "rank",
@@ -130,6 +130,10 @@ class Runtime:
     def refuse(self, name: str, reason: str) -> None:
         """Say once per name that a value is not taken, here and on the page."""
         self.warn_once(name, f"{name!r} was not taken: {reason}")
+
+    def complain(self, reason: str) -> None:
+        """Say once that a call of `log` was not taken at all."""
+        self.warn_once("log()", f"log() was not taken: {reason}")
 
     def warn_once(self, kind: str, text: str) -> None:
         """Say something about the user's calls, once a kind, here and on the page."""
@@ -250,7 +254,7 @@ class Runtime:
         return messages.Heartbeat(
             sent_at=time.time(),
             uptime_seconds=time.monotonic() - self._began,
-            step=pulse.step,
+            step=pulse.known_step,
             epoch=pulse.epoch,
             phase=pulse.phase,
             batches=pulse.batches,
@@ -258,7 +262,7 @@ class Runtime:
             phases=dict(pulse.phases),
             step_seconds=wall_s,
             own_step_seconds=own_s,
-            buffered_points=self.buffer.held_values,
+            buffered_points=len(self.buffer.calls) + self._link.pending_frames,
             dropped_points=self.dropped_points,
             clock_offset=self._link.offset.offset,
             round_trip=self._link.offset.round_trip,
