@@ -1,5 +1,6 @@
 """What arrives, on its way to the run folder: group commits of the journal, at most a tenth of a second behind."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -288,7 +289,7 @@ class StoreWriter:
                 self._troubles[about] = reason
         if before is None and reason is not None:
             logger.warning("%s: the %s cannot be written: %s", self.folder.path, about, reason)
-        if before != reason:
+        if before is not None and reason is None:
             self._say_status()
 
     def _notice_stall(self) -> None:
@@ -369,7 +370,10 @@ class StoreWriter:
                 self._commit(waiting)
             except OSError as error:
                 self._close_files()
+                with contextlib.suppress(OSError):
+                    self.folder.make_parts()  # somebody may have removed them
                 self._note_trouble("journal", error.strerror or str(error))
+                self._say_status()
                 if self._end is not None and time.monotonic() + RETRY_SECONDS > self._end[1]:
                     return False
                 time.sleep(RETRY_SECONDS)

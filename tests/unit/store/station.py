@@ -89,6 +89,7 @@ class Station:
 
     def rotate(self) -> None:
         """A checkpoint, and wait until what came before is a segment."""
+        wait_until(lambda: self.writer.status().waiting_bytes == 0, "the commit")
         before = self.folder.journal_files()
         self.checkpoint()
         wait_until(lambda: not set(before) & set(self.folder.journal_files()), "the rotation")
