@@ -32,12 +32,12 @@ class Fleet:
             WireRank(self._context, self.controller.address, rank, len(hosts), host=host)
             for rank, host in enumerate(hosts)
         ]
-        self.agent = WireRank(self._context, self.controller.address, -1, host=hosts[0], role="agent")
+        self.agent = WireRank(self._context, self.controller.address, -1, host=(*hosts, "node-a")[0], role="agent")
         self.names: list[str] = []
         self._all(lambda rank: rank.hello())
         self._thread = threading.Thread(target=self._live, name="fleet", daemon=True)
         self._thread.start()
-        self.send(0, messages.PortWish(port=0))
+        self.tell(messages.PortWish(port=0))
         self.url = wait_for(self._said_url, "the page's URL")
 
     def _said_url(self) -> str | None:
@@ -83,7 +83,10 @@ class Fleet:
         ids = {name: self.names.index(name) for name in values}
         count = max(map(len, values.values()))
         for rank in self.ranks if ranks is None else [self.ranks[r] for r in ranks]:
-            calls = [{ids[name]: column[i] + rank.rank for name, column in values.items()} for i in range(count)]
+            calls = [
+                {ids[name]: column[i] + rank.rank for name, column in values.items() if i < len(column)}
+                for i in range(count)
+            ]
             self.send(rank.rank, points(calls, step=step, names={ids[name]: name for name in values}))
 
     def silence(self, rank: int) -> None:
@@ -97,7 +100,12 @@ class Fleet:
         """Every rank comes to its clean end."""
         for rank in self.ranks:
             self.send(rank.rank, messages.Goodbye(time=time.time()))
-        self.tell(messages.JobEnded(time=time.time(), exit_code=0))
+        self.end(0)
+
+    def end(self, exit_code: int) -> None:
+        """The launcher's job is over."""
+        self.tell(messages.JobEnded(time=time.time(), exit_code=exit_code))
+        self.tell(messages.Goodbye(time=time.time()))
 
     def read(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path, timeout=10) as answer:

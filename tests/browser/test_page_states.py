@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.fleet import Fleet, wait_for
+from tests.browser.fleet import Fleet
 from tests.conftest import ROOT, Witness
-from tests.process.wire_client import ControllerUnderTest
 from trackside.wire import messages
 
 AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
@@ -26,16 +25,15 @@ def has_points(count: int) -> re.Pattern[str]:
 
 
 def test_waiting_says_what_to_do(tmp_path: Path, page: Page, shoot) -> None:
-    controller = ControllerUnderTest(tmp_path, "--port", "0", "--hold")
+    fleet = Fleet(tmp_path, hosts=())
     try:
-        url = wait_for(lambda: (found := re.search(r"http://\S+", controller.stderr)) and found.group(), "a URL")
-        page.goto(url)
+        page.goto(fleet.url)
         expect(page.get_by_role("status", name="State: waiting")).to_be_visible()
         expect(page.get_by_text("Waiting for the first rank.")).to_be_visible()
         expect(page.get_by_role("group", name="Time left")).to_contain_text("unknown")
         shoot(page, "waiting")
     finally:
-        controller.close()
+        fleet.close()
 
 
 def test_a_killed_controller_is_seen_and_its_restart_leaves_no_gap_and_no_double(
@@ -114,7 +112,7 @@ def test_failed_says_which_rank_and_why(fleet: Fleet, page: Page, witness: Witne
     for rank in (0, 1):
         fleet.silence(rank)
         fleet.tell(messages.WorkerExited(rank=rank, generation=0, time=time.time(), exit_code=3 - rank))
-    fleet.tell(messages.JobEnded(time=time.time(), exit_code=1))
+    fleet.end(1)
     expect(page.get_by_role("status", name="State: failed")).to_be_visible()
     expect(page.get_by_text("The run failed.")).to_be_visible()
     expect(page.get_by_role("note").filter(has_text="The run failed.")).to_contain_text(re.compile(r"rank \d.*code \d"))
