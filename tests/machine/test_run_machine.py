@@ -1,75 +1,170 @@
 """Anything may happen in any order; some things hold all the time."""
 
+import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.unit.run.play import Play
-from trackside.run import inputs
+from trackside.run import inputs, outputs
+from trackside.run.events import MAX_LIVE
+from trackside.run.machine import RunMachine
 from trackside.wire import messages
 
 RANKS = st.integers(0, 3)
 VALUES = st.floats(allow_nan=True, allow_infinity=True, width=32)
+SECONDS = st.one_of(st.floats(0, 2), st.floats(5, 400))
 
 
 class RunLife(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.play = Play(launched=False)
-        self.sessions: list[bytes] = []
+    """Ranks and launchers that come, log, fall silent, die, return and start again, and a controller that restarts."""
+
+    sessions = Bundle("sessions")
+    agents = Bundle("agents")
+
+    @initialize(launched=st.booleans(), wants_page=st.booleans())
+    def begin(self, launched: bool, wants_page: bool) -> None:
+        self.play = Play(launched=launched, wants_page=wants_page)
         self.generation = 0
+        self.number = 0
         self.logged = 0
+        self.noticed = 0
         self.play.metric(0, "loss")
+        self.play.metric(1, "acc", "max")
 
-    @rule(rank=RANKS, host=st.sampled_from("ab"), restart=st.booleans())
-    def hello(self, rank: int, host: str, restart: bool) -> None:
-        if restart and self.generation < 3:
+    # --- coming and going ---------------------------------------------------------------------------------------------
+
+    @rule(target=sessions, rank=RANKS, host=st.sampled_from("ab"), behind=st.integers(0, 1))
+    def hello(self, rank: int, host: str, behind: int) -> bytes:
+        self.number += 1
+        generation = max(0, self.generation - behind)
+        session = self.play.hello(rank, 4, host, generation=generation, key=b"s%015d" % self.number)
+        self.play.machine.state.sessions[session].pid = self.number
+        return session
+
+    @rule(session=sessions, rank=RANKS)
+    def reconnect(self, session: bytes, rank: int) -> None:
+        self.play.hello(rank, 4, generation=self.generation, key=session)
+
+    @rule(target=agents, host=st.sampled_from("ab"))
+    def agent(self, host: str) -> bytes:
+        return self.play.agent(host)
+
+    @rule(agent=agents, world=st.integers(1, 4), again=st.booleans())
+    def start_workers(self, agent: bytes, world: int, again: bool) -> None:
+        if again and self.generation < 3:
             self.generation += 1
-        self.sessions.append(self.play.hello(rank, 4, host, generation=self.generation))
+        for rank in range(world):
+            identity = messages.Identity(rank=rank, local_rank=rank, world_size=world, generation=self.generation)
+            self.play.tell(agent, messages.WorkerStarted(identity=identity, pid=5, time=1.0))
 
-    @rule(data=st.data(), samples=st.integers(0, 1000), dropped=st.integers(0, 5))
-    def beat(self, data: st.DataObject, samples: int, dropped: int) -> None:
-        if self.sessions:
-            session = data.draw(st.sampled_from(self.sessions))
-            self.play.beat(session, samples=samples, batches=samples, dropped_points=dropped, own_step_seconds=0.1)
+    @rule(agent=agents, rank=RANKS, signal=st.sampled_from(["SIGKILL", "SIGTERM", None]), code=st.integers(0, 2))
+    def exit_worker(self, agent: bytes, rank: int, signal: str | None, code: int) -> None:
+        exit_code = None if signal else code
+        exited = messages.WorkerExited(
+            rank=rank, generation=self.generation, time=1.0, exit_code=exit_code, signal=signal
+        )
+        self.play.tell(agent, exited)
 
-    @rule(rank=RANKS, step=st.integers(0, 50), value=VALUES)
-    def points(self, rank: int, step: int, value: float) -> None:
-        self.play.points([(0, rank, step, value)], self.generation)
-        self.logged += 1
+    @rule(agent=agents, ranks=st.lists(RANKS))
+    def see_workers(self, agent: bytes, ranks: list[int]) -> None:
+        self.play.tell(agent, messages.WorkerAlive(ranks=ranks, generation=self.generation))
 
-    @rule(data=st.data(), clean=st.booleans())
-    def goodbye(self, data: st.DataObject, clean: bool) -> None:
-        if self.sessions:
-            self.play.tell(data.draw(st.sampled_from(self.sessions)), messages.Goodbye(time=1.0, clean=clean))
+    @rule(session=sessions, clean=st.booleans())
+    def goodbye(self, session: bytes, clean: bool) -> None:
+        self.play.tell(session, messages.Goodbye(time=1.0, clean=clean))
 
-    @rule(data=st.data())
-    def vanish(self, data: st.DataObject) -> None:
-        if self.sessions:
-            self.play.do(inputs.ProcessGone(data.draw(st.sampled_from(self.sessions))))
+    @rule(agent=agents, code=st.integers(0, 1))
+    def end_job(self, agent: bytes, code: int) -> None:
+        self.play.tell(agent, messages.JobEnded(time=1.0, exit_code=code))
+        self.play.tell(agent, messages.Goodbye(time=1.0))
 
-    @rule(data=st.data(), number=st.integers(0, 5), loss=VALUES)
-    def epoch(self, data: st.DataObject, number: int, loss: float) -> None:
-        if self.sessions:
-            report = messages.EpochReport(epoch=number, metrics={"loss": loss}, batches=1, seconds=1.0)
-            self.play.tell(data.draw(st.sampled_from(self.sessions)), report)
+    @rule(session=st.one_of(sessions, agents))
+    def vanish(self, session: bytes) -> None:
+        self.play.do(inputs.ProcessGone(session))
 
-    @rule(seconds=st.floats(0, 40))
+    @rule()
+    def lose_launcher(self) -> None:
+        self.play.do(inputs.LauncherGone())
+
+    # --- saying something ---------------------------------------------------------------------------------------------
+
+    @rule(
+        session=sessions,
+        samples=st.none() | st.integers(0, 1000),
+        dropped=st.integers(0, 5),
+        offset=st.none() | st.floats(-20, 20),
+        own=st.none() | st.floats(0, 1),
+    )
+    def beat(self, session: bytes, samples: int | None, dropped: int, offset: float | None, own: float | None) -> None:
+        self.play.beat(
+            session,
+            step=samples,
+            samples=samples,
+            batches=samples or 0,
+            dropped_points=dropped,
+            clock_offset=offset,
+            own_step_seconds=own,
+        )
+
+    @rule(metric=st.integers(0, 2), rank=RANKS, step=st.integers(0, 50), value=VALUES, behind=st.integers(0, 1))
+    def points(self, metric: int, rank: int, step: int, value: float, behind: int) -> None:
+        self.play.points([(metric, rank, step, value)], max(0, self.generation - behind))
+        self.logged += metric < 2
+
+    @rule(session=sessions, number=st.integers(0, 5), loss=VALUES, batches=st.integers(0, 9))
+    def epoch(self, session: bytes, number: int, loss: float, batches: int) -> None:
+        self.play.tell(
+            session, messages.EpochReport(epoch=number, metrics={"loss": loss}, batches=batches, seconds=1.0)
+        )
+
+    @rule(session=sessions, count=st.integers(1, 9))
+    def notice(self, session: bytes, count: int) -> None:
+        if session in self.play.machine.state.sessions:
+            self.play.tell(session, messages.Notice(time=1.0, about="value refused", text="no number", count=count))
+            self.noticed += count
+
+    @rule(session=sessions, epochs=st.none() | st.integers(0, 9), steps=st.none() | st.integers(0, 99))
+    def plan(self, session: bytes, epochs: int | None, steps: int | None) -> None:
+        self.play.tell(session, messages.SetPlan(epochs=epochs, steps=steps))
+
+    @rule(session=st.one_of(sessions, agents), cpu=st.none() | st.floats(0, 1))
+    def sample(self, session: bytes, cpu: float | None) -> None:
+        host = messages.HostSample(cpu=cpu, memory_used=4)
+        self.play.tell(session, messages.ResourceSample(time=1.0, interval_seconds=2.0, host=host))
+
+    @rule(session=sessions, port=st.none() | st.integers(7000, 7002))
+    def wish(self, session: bytes, port: int | None) -> None:
+        self.play.tell(session, messages.PortWish(port=port))
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
         self.play.wait(seconds)
 
-    @rule()
-    def replay(self) -> None:
-        restored = type(self.play.machine).restore(self.play.machine.snapshot())
-        assert restored.rank_entries(self.play.now) == self.play.ranks
-        assert restored.run_document(self.play.now) == self.play.run
+    @rule(crashed=st.booleans())
+    def restart_controller(self, crashed: bool) -> None:
+        before, now = self.play.machine, self.play.now
+        after = RunMachine.restore(before.snapshot())
+        assert after.snapshot() == before.snapshot()
+        assert after.rank_entries(now) == before.rank_entries(now)
+        assert after.run_document(now) == before.run_document(now)
+        assert repr(after.last_values()) == repr(before.last_values())
+        self.play.machine = after
+        if crashed:
+            self.play.do(inputs.Replayed(downtime_seconds=1.0))
+
+    # --- what always holds --------------------------------------------------------------------------------------------
 
     @invariant()
     def every_rank_is_counted_once_and_belongs_to_the_generation(self) -> None:
-        counts = self.play.run.ranks
+        run = self.play.run
+        counts = run.ranks
         total = counts.alive + counts.late + counts.lost + counts.finished + counts.failed
         assert total == len(self.play.ranks) <= 4
-        assert {entry.generation for entry in self.play.ranks} <= {self.generation}
+        assert {entry.generation for entry in self.play.ranks} <= {run.generation}
+        assert all(entry.rank < (run.world_size or 0) for entry in self.play.ranks)
 
     @invariant()
     def shares_sum_to_one(self) -> None:
@@ -77,24 +172,73 @@ class RunLife(RuleBasedStateMachine):
         assert not shares or abs(sum(shares) - 1) < 1e-9
 
     @invariant()
-    def times_are_never_negative(self) -> None:
+    def rates_and_times_are_never_negative(self) -> None:
         run = self.play.run
         assert run.elapsed_seconds >= 0
         assert run.eta_seconds is None or run.eta_seconds >= 0
-        assert all((entry.age_seconds or 0) >= 0 for entry in self.play.ranks)
+        assert all((entry.age_seconds or 0) >= 0 and (entry.throughput or 0) >= 0 for entry in self.play.ranks)
 
     @invariant()
     def points_are_counted(self) -> None:
         assert sum(entry.points for entry in self.play.machine.metric_entries()) == self.logged
 
     @invariant()
-    def events_are_bounded_and_their_ids_ascend(self) -> None:
-        ids = [event.id for event in self.play.events()]
+    def events_are_bounded_in_order_and_their_counts_are_true(self) -> None:
+        events = self.play.events()
+        ids = [event.id for event in events]
         assert ids == sorted(set(ids))
-        assert len(ids) <= 201
+        assert len(ids) <= MAX_LIVE
+        assert sum(event.count for event in events if event.kind == "value refused") == self.noticed
+        assert set(self.play.machine.state.event_marks) == set(ids)
+        assert set(self.play.machine.state.latest_events.values()) <= set(ids)
+
+    @invariant()
+    def a_condition_of_a_rank_holds_only_for_ranks_that_are_there(self) -> None:
+        paths = {entry.path for entry in self.play.ranks}
+        for warning in self.play.run.warnings:
+            assert "/rank" not in warning.path or warning.path in paths
+
+    @invariant()
+    def a_lost_rank_has_one_open_warning_and_no_other_has(self) -> None:
+        lost = sorted(entry.path for entry in self.play.ranks if entry.state == "lost")
+        assert sorted(w.path for w in self.play.run.warnings if w.kind == "rank lost") == lost
+
+    @invariant()
+    def at_most_one_session_samples_a_host_and_it_is_there(self) -> None:
+        state = self.play.machine.state
+        for host in state.hosts.values():
+            assert host.sampler is None or host.sampler in state.sessions
+        appointed: dict[bytes, bool] = {}
+        for reply in self.play.asked(outputs.Reply):
+            if isinstance(reply.message, messages.Appoint | messages.Welcome):
+                appointed[reply.session] = reply.message.sample_host
+        holders = {host.sampler for host in state.hosts.values()} - {None}
+        open_samplers = {s for s, on in appointed.items() if on and s in state.sessions and state.sessions[s].is_open}
+        assert open_samplers <= holders
+
+    @invariant()
+    def epochs_ascend_and_the_run_completes_once(self) -> None:
+        numbers = [record.epoch for record in self.play.machine.epoch_records()]
+        assert numbers == sorted(set(numbers))
+        assert len(self.play.asked(outputs.CompleteRun)) == self.play.machine.state.completed
+        assert (self.play.run.ended_at is not None) == self.play.machine.state.completed
+
+    @invariant()
+    def everything_can_be_shown(self) -> None:
+        machine = self.play.machine
+        msgspec.json.encode(
+            [
+                self.play.run,
+                self.play.ranks,
+                machine.metric_entries(),
+                machine.epoch_records(),
+                machine.event_records(),
+                machine.resource_records("root"),
+            ]
+        )
 
 
 TestRunLife = RunLife.TestCase
 TestRunLife.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -1,6 +1,7 @@
 """Values of many ranks at one step, reduced to one cohort value with its spread."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,6 +17,9 @@ Array = npt.NDArray[Any]
 
 WINDOW_STEPS = 4096
 """Steps of one metric that can still be amended; the store holds all."""
+WINDOW_ROWS = 600_000
+"""Steps of all metrics of one window together, about 50 MB; with very many metrics each keeps fewer."""
+FEWEST_STEPS = 16
 
 _ROW = np.dtype(
     [
@@ -39,12 +43,30 @@ _ROW = np.dtype(
 class GroupedSteps(msgspec.Struct, frozen=True):
     """A batch reduced to one row per (metric, step), sorted so."""
 
+    generation: int
     metric: Array
     rows: Array
 
+    def spans(self) -> Iterator[tuple[int, int, int]]:
+        """(metric, first row, row behind the last) of each metric."""
+        edges = np.flatnonzero(self.metric[1:] != self.metric[:-1]) + 1
+        bounds = [0, *edges.tolist(), len(self.metric)]
+        for start, end in itertools.pairwise(bounds):
+            yield int(self.metric[start]), start, end
 
-def group(batch: PointBatch) -> GroupedSteps:
-    """Reduce a batch; every column is handled as a whole."""
+
+def group(batch: PointBatch) -> list[GroupedSteps]:
+    """Reduce a batch, each generation in it by itself, ascending."""
+    if not len(batch):
+        return []
+    first, last = int(batch.generation.min()), int(batch.generation.max())
+    if first == last:
+        return [_group(batch, first)]
+    return [_group(select_rows(batch, batch.generation == g), int(g)) for g in np.unique(batch.generation)]
+
+
+def _group(batch: PointBatch, generation: int) -> GroupedSteps:
+    """Reduce values of one generation; every column is handled as a whole."""
     order = np.lexsort((batch.step, batch.metric))
     metric, step = batch.metric[order], batch.step[order]
     value, rank = batch.value[order], batch.rank[order]
@@ -68,7 +90,7 @@ def group(batch: PointBatch) -> GroupedSteps:
     rows["high_rank"] = np.maximum.reduceat(np.where(high == np.repeat(rows["max"], lengths), rank, -1), starts)
     rows["bad_value"] = _bad_values(value, finite, starts)
     rows["dirty"] = True
-    return GroupedSteps(metric[starts], rows)
+    return GroupedSteps(generation, metric[starts], rows)
 
 
 def _bad_values(value: Array, finite: Array, starts: Array) -> Array:
@@ -101,21 +123,37 @@ _COMBINE: dict[str, Callable[[Array, Array], Array]] = {
 
 
 class MetricWindow:
-    """The latest steps of one metric, ascending, each still open to late ranks."""
+    """The latest steps of one metric, ascending, each still open to late ranks.
 
-    __slots__ = ("_rows", "_used")
+    Where a later generation (after an elastic restart) logs steps again, its values stand alone.
+    """
 
-    def __init__(self) -> None:
-        self._rows = np.zeros(64, _ROW)
+    __slots__ = ("_from", "_generation", "_limit", "_rows", "_used")
+
+    def __init__(self, limit: int = WINDOW_STEPS) -> None:
+        self._rows = np.zeros(min(64, 2 * limit), _ROW)
         self._used = 0
+        self._limit = limit
+        self._generation: int | None = None
+        self._from: int | None = None
+        """First step of the present generation, when there was one before it."""
 
     @property
     def rows(self) -> Array:
         """The rows in use, as a view."""
-        return self._rows[max(0, self._used - WINDOW_STEPS) : self._used]
+        return self._rows[max(0, self._used - self._limit) : self._used]
 
-    def add(self, new: Array) -> None:
+    def shrink(self, limit: int) -> None:
+        """Keep fewer steps from now on."""
+        if limit < self._limit:
+            self._limit = limit
+            self._replace(self.rows)
+
+    def add(self, new: Array, generation: int = 0) -> None:
         """Take rows of ascending, distinct steps."""
+        new = self._settle(new, generation)
+        if not len(new):
+            return
         kept = self.rows
         if not len(kept) or new["step"][0] > kept["step"][-1]:
             self._append(new)
@@ -133,10 +171,35 @@ class MetricWindow:
         if fresh["step"][0] > kept["step"][-1]:
             self._append(fresh)
             return
-        if len(kept) >= WINDOW_STEPS:
+        if len(kept) >= self._limit:
             fresh = fresh[fresh["step"] > kept["step"][0]]
         both = np.concatenate([kept, fresh])
         self._replace(both[np.argsort(both["step"], kind="stable")])
+
+    def _settle(self, new: Array, generation: int) -> Array:
+        """Return the rows that count, and drop what a later generation has replaced."""
+        if self._generation is None:
+            self._generation = generation
+        if generation == self._generation and self._from is None:
+            return new
+        first = int(new["step"][0])
+        if generation < self._generation:
+            return new if self._from is None else new[new["step"] < self._from]
+        if generation > self._generation:
+            self._drop(first, None)
+            self._generation, self._from = generation, first
+        elif self._from is not None and first < self._from:
+            self._drop(first, self._from)
+            self._from = first
+        return new
+
+    def _drop(self, start: int, end: int | None) -> None:
+        kept = self.rows
+        stays = kept["step"] < start
+        if end is not None:
+            stays |= kept["step"] >= end
+        if not stays.all():
+            self._replace(kept[stays])
 
     def _append(self, new: Array) -> None:
         total = self._used + len(new)
@@ -147,11 +210,11 @@ class MetricWindow:
         self._used = total
 
     def _replace(self, rows: Array) -> None:
-        rows = rows[-WINDOW_STEPS:]
-        self._used = len(rows)
-        room = min(2 * WINDOW_STEPS, max(64, 2 * self._used))
-        self._rows = np.zeros(room, _ROW)
-        self._rows[: self._used] = rows
+        rows = rows[-self._limit :]
+        room = min(2 * self._limit, max(64, 2 * len(rows)))
+        fresh = np.zeros(room, _ROW)
+        fresh[: len(rows)] = rows
+        self._rows, self._used = fresh, len(rows)
 
     def take_dirty(self, limit: int) -> Array:
         """Rows changed since the last call, ascending, at most the latest `limit`."""
@@ -164,10 +227,15 @@ class MetricWindow:
 class CohortWindow:
     """Every metric's window for one set of ranks (a path of the tree).
 
+    Args:
+        ranks: whose values count; None: everybody's.
+        steps: of each metric that stay open to late ranks; fewer cost less memory (85 bytes a step).
+
     Threads: one at a time.
     """
 
-    def __init__(self, ranks: frozenset[int] | None = None) -> None:
+    def __init__(self, ranks: frozenset[int] | None = None, steps: int = WINDOW_STEPS) -> None:
+        self._steps = self._limit = steps
         self._ranks = None if ranks is None else np.array(sorted(ranks), np.int32)
         self._windows: dict[int, MetricWindow] = {}
         self._changed: set[int] = set()
@@ -175,19 +243,27 @@ class CohortWindow:
     def add(self, batch: PointBatch) -> None:
         """Take the batch's values of this cohort's ranks."""
         mine = batch if self._ranks is None else select_ranks(batch, self._ranks)
-        if len(mine):
-            self.add_grouped(group(mine))
+        for grouped in group(mine):
+            self.add_grouped(grouped)
 
     def add_grouped(self, grouped: GroupedSteps) -> None:
-        """The same for a batch that is already reduced."""
-        edges = np.flatnonzero(np.r_[True, grouped.metric[1:] != grouped.metric[:-1]])
-        for start, end in zip(edges, [*edges[1:], len(grouped.metric)], strict=True):
-            metric = int(grouped.metric[start])
+        """The same for values that are already reduced."""
+        for metric, start, end in grouped.spans():
             window = self._windows.get(metric)
             if window is None:
-                window = self._windows[metric] = MetricWindow()
-            window.add(grouped.rows[start:end])
+                window = self._open(metric)
+            window.add(grouped.rows[start:end], grouped.generation)
             self._changed.add(metric)
+
+    def _open(self, metric: int) -> MetricWindow:
+        """A further metric; with very many, all of them keep fewer steps."""
+        limit = max(FEWEST_STEPS, min(self._steps, WINDOW_ROWS // (len(self._windows) + 1)))
+        if limit < self._limit // 2 or limit == FEWEST_STEPS < self._limit:
+            self._limit = limit
+            for window in self._windows.values():
+                window.shrink(limit)
+        window = self._windows[metric] = MetricWindow(self._limit)
+        return window
 
     def take_changes(self, limit: int = 2000) -> dict[int, Array]:
         """Rows changed since the last call, by metric id."""
@@ -210,8 +286,11 @@ class CohortWindow:
 def select_ranks(batch: PointBatch, ranks: Array) -> PointBatch:
     """Return the rows of these ranks."""
     keep = np.isin(batch.rank, ranks)
-    if keep.all():
-        return batch
+    return batch if keep.all() else select_rows(batch, keep)
+
+
+def select_rows(batch: PointBatch, keep: Array) -> PointBatch:
+    """Return the rows where `keep` is true."""
     return PointBatch(
         metric=batch.metric[keep],
         rank=batch.rank[keep],

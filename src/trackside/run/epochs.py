@@ -7,16 +7,30 @@ import msgspec
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishEpoch
 from trackside.run.resources import cluster_figures
-from trackside.run.state import Epoch, Run
+from trackside.run.state import Epoch, Rank, Run
 from trackside.wire.documents import EpochRecord, Number
 from trackside.wire.messages import EpochReport, Reduction
 from trackside.wire.values import to_json_number
 
+AMENDABLE_EPOCHS = 16
+"""How many of the latest epochs keep every rank's report, so that late ones can amend them."""
+MAX_EPOCHS = 20_000
+"""Epochs in memory; the run folder holds all."""
 
-def report_epoch(run: Run, rank: int, report: EpochReport, now: Moment) -> list[Instruction]:
-    """Take one rank's epoch; publish what is complete, amend what was."""
-    epoch = run.epochs.setdefault(report.epoch, Epoch(epoch=report.epoch))
-    epoch.reports[rank] = report
+
+def report_epoch(run: Run, rank: int, generation: int, report: EpochReport, now: Moment) -> list[Instruction]:
+    """Take one rank's epoch; publish what is complete, amend what was.
+
+    A later generation that trains an epoch again begins its reports anew; the former record stands until they are complete.
+    """
+    epoch = run.epochs.setdefault(report.epoch, Epoch(epoch=report.epoch, generation=generation))
+    if generation < epoch.generation:
+        return []
+    if generation > epoch.generation:
+        epoch.generation, epoch.reports, epoch.published = generation, {}, False
+    if epoch.published and not epoch.reports:
+        return []
+    epoch.reports[rank], epoch.reported_at = report, now.mono
     if epoch.published:
         return [_publish(run, epoch)]
     return publish_complete(run)
@@ -24,15 +38,25 @@ def report_epoch(run: Run, rank: int, report: EpochReport, now: Moment) -> list[
 
 def publish_complete(run: Run) -> list[Instruction]:
     """Publish every epoch that no live rank still owes, in ascending order."""
+    waiting = sorted(number for number, epoch in run.epochs.items() if not epoch.published)
     out: list[Instruction] = []
-    for number in sorted(run.epochs):
+    for number in waiting:
         epoch = run.epochs[number]
-        if epoch.published:
-            continue
         if not _is_complete(run, epoch):
             break
         out.append(_publish(run, epoch))
+    if out:
+        _let_go(run)
     return out
+
+
+def _let_go(run: Run) -> None:
+    """Forget the reports of epochs far behind: their records stand, and nobody amends them any more."""
+    settled = sorted(number for number, epoch in run.epochs.items() if epoch.published and epoch.reports)
+    for number in settled[:-AMENDABLE_EPOCHS]:
+        run.epochs[number].reports = {}
+    for number in sorted(run.epochs)[:-MAX_EPOCHS]:
+        del run.epochs[number]
 
 
 def publish_rest(run: Run) -> list[Instruction]:
@@ -40,13 +64,29 @@ def publish_rest(run: Run) -> list[Instruction]:
     return [_publish(run, run.epochs[number]) for number in sorted(run.epochs) if not run.epochs[number].published]
 
 
-def _owing(run: Run) -> set[int]:
-    """Ranks whose epochs are waited for: alive, with a Monitor."""
-    return {rank.rank for rank in run.ranks.values() if rank.monitored and rank.state in ("alive", "late")}
+def _owing(run: Run, epoch: Epoch) -> set[int]:
+    """Live ranks that have not reported an epoch.
+
+    A rank that counts no epochs at all (only rank 0 does in some scripts) owes none once another is further on.
+    """
+    missing = [
+        rank
+        for rank in run.ranks.values()
+        if rank.monitored and rank.state in ("alive", "late") and rank.rank not in epoch.reports
+    ]
+    if not missing:
+        return set()
+    is_past = any(number > epoch.epoch for number in run.epochs)
+    return {rank.rank for rank in missing if not (is_past and _counts_none(rank))}
+
+
+def _counts_none(rank: Rank) -> bool:
+    """Whether the rank is at work, by its own word, and in no epoch."""
+    return rank.epoch is None and (rank.step is not None or len(rank.progress) > 1)
 
 
 def _is_complete(run: Run, epoch: Epoch) -> bool:
-    return bool(epoch.reports) and _owing(run) <= set(epoch.reports)
+    return bool(epoch.reports) and not _owing(run, epoch)
 
 
 def _publish(run: Run, epoch: Epoch) -> Instruction:
@@ -73,7 +113,7 @@ def aggregate(run: Run, epoch: Epoch, figures: dict[str, float | int | None]) ->
         batches=_total(report.batches for report in reports),
         throughput=samples / seconds if samples and seconds else None,
         ranks=len(reports),
-        complete=_owing(run) <= set(epoch.reports),
+        complete=not _owing(run, epoch),
         ended_at=max((r.ended_at for r in reports if r.ended_at is not None), default=None),
     )
     return msgspec.structs.replace(record, **figures)
@@ -81,20 +121,29 @@ def aggregate(run: Run, epoch: Epoch, figures: dict[str, float | int | None]) ->
 
 def _metrics(run: Run, reports: list[EpochReport]) -> dict[str, Number]:
     reductions = {metric.name: metric.reduction for metric in run.metrics.values()}
-    names = {name for report in reports for name in report.metrics}
-    return {
-        name: to_json_number(
-            reduce_values(
-                [(report.metrics[name], _weight(report)) for report in reports if name in report.metrics],
-                reductions.get(name, "mean"),
-            )
-        )
-        for name in sorted(names, key=metric_order)
-    }
+    holders: dict[str, list[EpochReport]] = {}
+    for report in reports:
+        for name in report.metrics:
+            holders.setdefault(name, []).append(report)
+    whole = _weights(reports)
+    out: dict[str, Number] = {}
+    for name in sorted(holders, key=metric_order):
+        having = holders[name]
+        weights = whole if len(having) == len(reports) else _weights(having)
+        values = [report.metrics[name] for report in having]
+        reduced = reduce_values(list(zip(values, weights, strict=True)), reductions.get(name, "mean"))
+        out[name] = to_json_number(reduced)
+    return out
 
 
-def _weight(report: EpochReport) -> float:
-    return float(report.samples or report.batches or 1)
+def _weights(reports: list[EpochReport]) -> list[float]:
+    """Samples where every one of these ranks counted them, else batches, else all alike."""
+    samples = [report.samples for report in reports]
+    if all(count is not None and count > 0 for count in samples):
+        return [float(count or 0) for count in samples]
+    if all(report.batches > 0 for report in reports):
+        return [float(report.batches) for report in reports]
+    return [1.0] * len(reports)
 
 
 def reduce_values(values: list[tuple[float, float]], reduction: Reduction) -> float:

@@ -1,10 +1,12 @@
 """Events: repeats collapse, conditions clear up, and nothing grows without bound."""
 
+from bisect import bisect_left
+
 import msgspec
 
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PrintLine, PublishEvent
-from trackside.run.state import Run
+from trackside.run.state import EventMark, Run
 from trackside.wire.documents import EventRecord
 from trackside.wire.documents import Warning as OpenWarning
 from trackside.wire.ids import ROOT_PATH
@@ -12,7 +14,13 @@ from trackside.wire.messages import Level
 
 COLLAPSE_SECONDS = 10.0
 MAX_LIVE = 200
+MAX_TEXT = 2000
+"""Characters of an event's text; a rank may send any amount."""
 EVICTED = "events dropped"
+
+_PRINTED = ("restart", "rank back", "user")
+"""Classes that are printed although they are only information."""
+_RANKING: dict[Level, int] = {"info": 0, "warn": 1, "critical": 2}
 
 
 def raise_event(
@@ -23,18 +31,35 @@ def raise_event(
     *,
     severity: Level = "info",
     path: str = ROOT_PATH,
+    key: str = "",
     count: int = 1,
     step: int | None = None,
     active: bool = False,
-    collapse: bool = True,
+    keeps_first: bool = False,
 ) -> list[Instruction]:
-    """Record one event; a repeat of (kind, path) within 10 s of its last one only raises its count."""
-    if collapse and (at := _repeated(run, kind, path, now.wall)) is not None:
+    """Record one event.
+
+    It repeats the latest one of the same class, path and key when that is at most 10 s old or its condition still holds;
+    then only the count grows, and the text and step are the new ones unless it `keeps_first`.
+
+    `kind` is the class; `key` tells apart events of one class and path, such as the metric of a non-finite value; `count` is
+    how many occurrences this call stands for; `active` says that a condition begins to hold, until `clear_event`.
+    """
+    text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + " …"
+    name = "\0".join((kind, path, key))
+    at = _repeated(run, name, now.mono)
+    if at is not None:
         old = run.events[at]
-        record = msgspec.structs.replace(
-            old, count=old.count + count, last_time=now.wall, text=text, step=step or old.step, active=active
+        run.event_marks[old.id].seen = now.mono
+        record = run.events[at] = msgspec.structs.replace(
+            old,
+            count=old.count + count,
+            last_time=now.wall,
+            text=old.text if keeps_first else text,
+            step=old.step if keeps_first or step is None else step,
+            severity=max(old.severity, severity, key=_RANKING.__getitem__),
+            active=active,
         )
-        run.events[at] = record
         return [PublishEvent(record, is_new=False)]
     record = EventRecord(
         id=run.next_event,
@@ -43,26 +68,30 @@ def raise_event(
         kind=kind,
         severity=severity,
         text=text,
-        count=count,
+        count=max(1, count),
         step=step,
         last_time=now.wall,
         active=active,
     )
+    return _add(run, record, EventMark(name=name, seen=now.mono), now)
+
+
+def _add(run: Run, record: EventRecord, mark: EventMark, now: Moment) -> list[Instruction]:
     run.next_event += 1
     run.events.append(record)
+    run.event_marks[record.id] = mark
+    run.latest_events[mark.name] = record.id
     out: list[Instruction] = [PublishEvent(record, is_new=True)]
-    if severity != "info" or kind in _PRINTED:
+    if record.severity != "info" or record.kind in _PRINTED:
         out.append(PrintLine(event_line(record)))
     return out + _evict(run, now)
 
 
-_PRINTED = ("restart", "rank back", "user")
-
-
 def event_line(record: EventRecord) -> str:
-    """One event for the terminal."""
+    """One event for the terminal; what cannot be printed is replaced."""
     where = "" if record.path == ROOT_PATH else f"  [{record.path.removeprefix(ROOT_PATH + '/')}]"
-    return f"  {record.severity:<8} {record.kind}: {record.text}{where}"
+    line = f"  {record.severity:<8} {record.kind}: {record.text}{where}"
+    return "".join(letter if letter.isprintable() else "·" for letter in line)
 
 
 def clear_event(run: Run, kind: str, path: str) -> list[Instruction]:
@@ -84,12 +113,14 @@ def open_warnings(run: Run) -> list[OpenWarning]:
     ]
 
 
-def _repeated(run: Run, kind: str, path: str, wall: float) -> int | None:
-    for at in range(len(run.events) - 1, -1, -1):
-        record = run.events[at]
-        if record.kind == kind and record.path == path:
-            return at if 0 <= wall - (record.last_time or record.time) <= COLLAPSE_SECONDS else None
-    return None
+def _repeated(run: Run, name: str, mono: float) -> int | None:
+    """Place of the event that one of this name repeats."""
+    number = run.latest_events.get(name)
+    if number is None:
+        return None
+    at = bisect_left(run.events, number, key=lambda record: record.id)
+    is_recent = mono - run.event_marks[number].seen <= COLLAPSE_SECONDS
+    return at if run.events[at].active or is_recent else None
 
 
 def _evict(run: Run, now: Moment) -> list[Instruction]:
@@ -98,11 +129,16 @@ def _evict(run: Run, now: Moment) -> list[Instruction]:
         return []
     others = [at for at, record in enumerate(run.events) if record.kind != EVICTED]
     idle = [at for at in others if not run.events[at].active] or others
-    del run.events[min(idle, key=lambda at: run.events[at].last_time or run.events[at].time)]
+    oldest = min(idle, key=lambda at: run.event_marks[run.events[at].id].seen)
+    gone = run.events.pop(oldest).id
+    mark = run.event_marks.pop(gone)
+    if run.latest_events[mark.name] == gone:
+        del run.latest_events[mark.name]
     for at, record in enumerate(run.events):
         if record.kind == EVICTED:
             grown = msgspec.structs.replace(record, count=record.count + 1, last_time=now.wall)
             run.events[at] = grown
+            run.event_marks[grown.id].seen = now.mono
             return [PublishEvent(grown, is_new=False)]
     text = f"more than {MAX_LIVE} events; the oldest have left the page and are in events.jsonl"
     return raise_event(run, now, EVICTED, text)

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
+from trackside.run.epochs import publish_rest
 from trackside.run.events import raise_event
 from trackside.run.inputs import Moment, StopAsked
 from trackside.run.liveness import end_words
 from trackside.run.outputs import CompleteRun, Instruction, PublishRun
-from trackside.run.state import Run
+from trackside.run.state import Rank, Run
 from trackside.run.topology import ranks_in_order
 from trackside.wire import messages
 
@@ -14,9 +15,9 @@ RunOutcome = Literal["finished", "failed", "terminated"]
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
 
 
-def end_job(run: Run, message: messages.JobEnded, now: Moment) -> list[Instruction]:
-    """The launcher says how the job ended."""
-    if run.job is None or (message.exit_code or 0) > (run.job.exit_code or 0):
+def end_job(run: Run, message: messages.JobEnded) -> list[Instruction]:
+    """A launcher says how the job ended; of several hosts' launchers the worst word counts."""
+    if run.job is None or (run.job.signal is None and (message.signal or (message.exit_code or 0) > 0)):
         run.job = message
     return [PublishRun()]
 
@@ -43,28 +44,32 @@ def ask_stop(run: Run, asked: StopAsked) -> list[Instruction]:
 
 def check_end(run: Run, now: Moment) -> list[Instruction]:
     """Complete the run once nothing more can come."""
-    if run.completed or not _is_over(run, now):
+    if run.completed:
         return []
+    out: list[Instruction] = []
+    agents = [session for session in run.sessions.values() if session.role == "agent"]
+    if agents and all(session.gone or session.said_goodbye for session in agents):
+        out = lose_launcher(run, now)
+    if not _is_over(run, now):
+        return out
     run.completed = True
     run.ended_wall, run.ended_mono = now.wall, now.mono
     run.state, run.state_detail = _outcome(run)
     text = run.state if run.state_detail is None else f"{run.state}: {run.state_detail}"
-    return [*raise_event(run, now, "finish", text), PublishRun(), CompleteRun()]
+    return [*out, *publish_rest(run), *raise_event(run, now, "finish", text), PublishRun(), CompleteRun()]
 
 
 def _is_over(run: Run, now: Moment) -> bool:
     if run.stop_reason is not None:
         return True
-    ranks = run.ranks.values()
     agents = [session for session in run.sessions.values() if session.role == "agent"]
     if agents and not run.launcher_gone:
         return run.job is not None and not any(session.is_open for session in agents)
-    if run.settings.launched and not run.launcher_gone and not agents:
+    if run.settings.launched and not run.launcher_gone:
         return False
-    over = all(rank.is_over or rank.state == "lost" for rank in ranks)
-    if not ranks:
+    if not run.ranks:
         return run.launcher_gone
-    if not over:
+    if not all(rank.is_over or _is_given_up(run, rank, now) for rank in run.ranks.values()):
         run.all_over_since = None
         return False
     if run.all_over_since is None:
@@ -73,27 +78,49 @@ def _is_over(run: Run, now: Moment) -> bool:
     return everybody or now.mono - run.all_over_since >= run.settings.linger_seconds
 
 
-def _outcome(run: Run) -> tuple[RunOutcome, str | None]:  # noqa: PLR0911 - one line a case
+def _is_given_up(run: Run, rank: Rank, now: Moment) -> bool:
+    """Whether a lost rank is not waited for: nobody saw it end, so it may only be cut off or frozen for a while.
+
+    One without a Monitor was known through its launcher only; when that is gone there is nothing to wait for.
+    """
+    if rank.state != "lost":
+        return False
+    return not rank.monitored or now.mono - rank.seen >= run.settings.abandon_after_seconds
+
+
+def _outcome(run: Run) -> tuple[RunOutcome, str | None]:
     """State and detail of a run that is over."""
-    signal = run.job.signal if run.job else None
-    if signal in STOP_SIGNALS:
-        return "terminated", f"the launcher was ended by {signal}"
-    failed = [rank for rank in ranks_in_order(run) if rank.state == "failed"]
-    lost = [rank for rank in ranks_in_order(run) if rank.state == "lost"]
-    culprit = next((rank for rank in failed if rank.signal != "SIGTERM"), failed[0] if failed else None)
-    if run.job is not None and run.job.exit_code == 0 and not run.launcher_gone:
+    job = run.job
+    if job is not None and job.signal in STOP_SIGNALS:
+        return "terminated", f"the launcher was ended by {job.signal}"
+    if job is not None and job.exit_code == 0 and not run.launcher_gone:
         return "finished", None
-    if culprit is not None:
-        more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
-        return "failed", end_words(culprit) + more
-    if run.job is not None and run.job.exit_code:
-        return "failed", f"the launcher exited with code {run.job.exit_code}"
-    if lost:
-        names = ", ".join(f"rank {rank.rank}" for rank in lost[:5]) + (" …" if len(lost) > 5 else "")
-        return "failed", f"{names} never spoke again"
-    running = [rank for rank in ranks_in_order(run) if not rank.is_over]
-    if run.stop_reason is not None and (running or not run.ranks):
+    if failure := _failure(run):
+        return "failed", failure
+    is_busy = not run.ranks or any(not rank.is_over for rank in run.ranks.values())
+    if run.stop_reason is not None and is_busy:
         return "terminated", f"the controller was stopped by {run.stop_reason}"
     if run.launcher_gone and run.settings.launched:
         return "finished", "the launcher died before; every rank ended cleanly"
     return "finished", None
+
+
+def _failure(run: Run) -> str | None:
+    """What went wrong, or None: the first rank that failed by itself, else the launcher, else who was lost."""
+    failed = sorted(
+        (rank for rank in ranks_in_order(run) if rank.state == "failed"),
+        key=lambda rank: (rank.signal == "SIGTERM", rank.ended_at or 0.0),
+    )
+    if failed:
+        more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
+        return end_words(failed[0]) + more
+    if run.job is not None and (run.job.exit_code or run.job.signal):
+        how = f"was killed by {run.job.signal}" if run.job.signal else f"exited with code {run.job.exit_code}"
+        return f"the launcher {how}"
+    lost = [rank for rank in ranks_in_order(run) if rank.state == "lost"]
+    if not lost or (run.stop_reason is not None and len(lost) < len(run.ranks)):
+        return None
+    if run.launcher_gone and not any(rank.monitored for rank in lost):
+        return "the launcher died, and without it nobody can say how the ranks ended"
+    names = ", ".join(f"rank {rank.rank}" for rank in lost[:5]) + (" …" if len(lost) > 5 else "")
+    return f"{names} never spoke again"

@@ -3,9 +3,10 @@
 from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishRun
-from trackside.run.state import Rank, Run
-from trackside.run.topology import elect_samplers, path_of, rank_is_back, ranks_in_order
+from trackside.run.state import Rank, Run, Session
+from trackside.run.topology import bind_session, elect_samplers, label_of, path_of, rank_is_back, ranks_in_order
 from trackside.wire import messages
+from trackside.wire.ids import host_path
 
 
 def note_life(run: Run, session: bytes, now: Moment) -> list[Instruction]:
@@ -13,18 +14,21 @@ def note_life(run: Run, session: bytes, now: Moment) -> list[Instruction]:
     known = run.sessions.get(session)
     if known is None:
         return []
-    known.seen, known.gone = now.mono, False
+    known.seen = now.mono
+    if known.silent:
+        return _agent_is_back(run, known)
     rank = run.ranks.get(known.rank) if known.rank is not None else None
-    if rank is None or rank.session != session:
+    if rank is None or rank.generation != known.generation:
         return []
-    return touch(run, rank, now)
+    out = bind_session(run, rank, session, now)
+    return [] if out is None else out + touch(run, rank, now)
 
 
 def touch(run: Run, rank: Rank, now: Moment) -> list[Instruction]:
     """The rank is alive at this moment."""
     out: list[Instruction] = []
     if rank.state in ("late", "lost"):
-        out = [*rank_is_back(run, rank, now), *elect_samplers(run), PublishRun()]
+        out = [*rank_is_back(run, rank, now), *elect_samplers(run, rank.host), PublishRun()]
     rank.seen = now.mono
     return out
 
@@ -33,30 +37,80 @@ def check_silence(run: Run, now: Moment) -> list[Instruction]:
     """Mark ranks that have been silent for too long; at teardown nobody is."""
     if run.completed or run.job is not None or run.stop_reason is not None:
         return []
-    out: list[Instruction] = []
+    out = _check_agents(run, now)
+    is_changed = False
     for rank in ranks_in_order(run):
         if rank.is_over or rank.state == "lost":
             continue
         silent = now.mono - rank.seen
         if silent >= run.settings.lost_after_seconds:
-            out += _lose(run, rank, silent, now)
+            rank.state = "lost"
+            out += _say_lost(run, rank, silent, now)
+            out += elect_samplers(run, rank.host)
         elif silent >= run.settings.late_after_seconds and rank.state == "alive":
             rank.state = "late"
-            out += _say_silent(run, rank, "rank late", silent, now)
-    return [*out, *elect_samplers(run), PublishRun()] if out else []
+            is_changed = True
+    return [*out, PublishRun()] if out or is_changed else []
 
 
-def _lose(run: Run, rank: Rank, silent: float, now: Moment) -> list[Instruction]:
-    rank.state = "lost"
-    return clear_event(run, "rank late", path_of(rank)) + _say_silent(run, rank, "rank lost", silent, now)
+def _check_agents(run: Run, now: Moment) -> list[Instruction]:
+    out: list[Instruction] = []
+    for session in run.sessions.values():
+        silent = now.mono - session.seen
+        if session.role == "agent" and session.is_open and silent >= run.settings.lost_after_seconds:
+            session.silent = True
+            text = f"the launcher on {session.host} has been silent for {silent:.0f} s"
+            out += raise_event(
+                run, now, "launcher silent", text, severity="warn", path=host_path(session.host), active=True
+            )
+            out += elect_samplers(run, session.host)
+    return out
 
 
-def _say_silent(run: Run, rank: Rank, kind: str, silent: float, now: Moment) -> list[Instruction]:
+def _agent_is_back(run: Run, session: Session) -> list[Instruction]:
+    session.silent = False
+    path = host_path(session.host)
+    return [*clear_event(run, "launcher silent", path), *elect_samplers(run, session.host), PublishRun()]
+
+
+def _say_lost(run: Run, rank: Rank, silent: float, now: Moment) -> list[Instruction]:
     step = "no step yet" if rank.step is None else f"last step {rank.step:,}"
     phase = f", phase {rank.phase}" if rank.phase else ""
     text = f"{rank.host or 'unknown host'} rank{rank.rank}: {step}{phase}, silent {silent:.0f} s"
-    severity: messages.Level = "critical" if kind == "rank lost" else "warn"
-    return raise_event(run, now, kind, text, severity=severity, path=path_of(rank), step=rank.step, active=True)
+    return raise_event(
+        run, now, "rank lost", text, severity="critical", path=path_of(rank), step=rank.step, active=True
+    )
+
+
+def note_dropped(run: Run, session: bytes, total: int, now: Moment) -> list[Instruction]:
+    """Take a session's running total of values that its bounded buffer had to drop."""
+    known = run.sessions[session]
+    more = total - known.dropped_points
+    rank = run.ranks.get(known.rank) if known.rank is not None else None
+    if more <= 0 or rank is None or rank.generation != known.generation:
+        return []
+    known.dropped_points = total
+    rank.dropped_points += more
+    text = (
+        f"{path_of(rank).rpartition('/')[2]} dropped {rank.dropped_points:,} values: more was logged than could be sent"
+    )
+    return raise_event(run, now, "records dropped", text, severity="warn", path=path_of(rank), count=more)
+
+
+def note_clock(run: Run, rank: Rank, offset: float | None, now: Moment) -> list[Instruction]:
+    """Take a rank's clock offset; a large one is a condition that holds until it is clearly smaller."""
+    if offset is None:
+        return []
+    rank.clock_offset = offset
+    limit, path = run.settings.clock_offset_seconds, path_of(rank)
+    if not rank.clock_is_off and abs(offset) > limit:
+        rank.clock_is_off = True
+        text = f"the clock of {label_of(rank)} is {abs(offset):.1f} s off the controller's"
+        return raise_event(run, now, "clock offset", text, severity="warn", path=path, active=True)
+    if rank.clock_is_off and abs(offset) < 0.8 * limit:
+        rank.clock_is_off = False
+        return clear_event(run, "clock offset", path)
+    return []
 
 
 def exit_worker(run: Run, message: messages.WorkerExited, now: Moment) -> list[Instruction]:
@@ -65,22 +119,42 @@ def exit_worker(run: Run, message: messages.WorkerExited, now: Moment) -> list[I
     if rank is None or rank.generation != message.generation:
         return []
     rank.exit_code, rank.signal = message.exit_code, message.signal
-    clean = message.exit_code == 0
-    return end_rank(run, rank, clean=clean, now=now)
+    owner = run.sessions.get(rank.session) if rank.session is not None else None
+    if owner is not None:
+        owner.gone = True
+    return end_rank(run, rank, clean=message.exit_code == 0, now=now)
 
 
-def end_rank(run: Run, rank: Rank, *, clean: bool, now: Moment, why: str | None = None) -> list[Instruction]:
+def end_rank(run: Run, rank: Rank, *, clean: bool, now: Moment) -> list[Instruction]:
     """A rank is over, well or not; what was open about its silence clears up."""
     was_failed = rank.state == "failed"
     rank.state = "finished" if clean else "failed"
     rank.seen = now.mono
+    if rank.ended_at is None or was_failed == clean:
+        rank.ended_at = now.mono
     path = path_of(rank)
-    out = clear_event(run, "rank late", path) + clear_event(run, "rank lost", path)
-    if not clean and not was_failed and not _is_expected(run, rank):
-        step = "no step" if rank.step is None else f"last step {rank.step:,}"
-        text = f"{why or end_words(rank)}, {step}"
-        out += raise_event(run, now, "rank failed", text, severity="critical", path=path, step=rank.step, active=True)
-    return [*out, *elect_samplers(run), PublishRun()]
+    out = clear_event(run, "rank lost", path)
+    if clean:
+        out += clear_event(run, "rank failed", path)
+    elif not _is_expected(run, rank):
+        out += _say_failed(run, rank, now, is_known=was_failed)
+    return [*out, *elect_samplers(run, rank.host), PublishRun()]
+
+
+def _say_failed(run: Run, rank: Rank, now: Moment, *, is_known: bool) -> list[Instruction]:
+    """One event; what is learnt later (the exit code after the exception) is said in the same one."""
+    step = "no step" if rank.step is None else f"last step {rank.step:,}"
+    return raise_event(
+        run,
+        now,
+        "rank failed",
+        f"{end_words(rank)}, {step}",
+        severity="critical",
+        path=path_of(rank),
+        count=0 if is_known else 1,
+        step=rank.step,
+        active=True,
+    )
 
 
 def end_words(rank: Rank) -> str:
@@ -90,7 +164,7 @@ def end_words(rank: Rank) -> str:
         return f"{who} was killed by {rank.signal}"
     if rank.exit_code is not None:
         return f"{who} exited with code {rank.exit_code}"
-    return f"{who} ended without a word"
+    return f"{who} ended with an exception" if rank.raised else f"{who} ended without a word"
 
 
 def _is_expected(run: Run, rank: Rank) -> bool:
@@ -106,14 +180,12 @@ def say_goodbye(run: Run, session: bytes, message: messages.Goodbye, now: Moment
     """A script, or an agent's job, came to its end."""
     known = run.sessions[session]
     known.said_goodbye = True
-    rank = run.ranks.get(known.rank) if known.rank is not None else None
-    if rank is None or rank.session != session:
-        return elect_samplers(run)
-    rank.dropped_points = max(rank.dropped_points, message.dropped_points)
-    if rank.exit_code is not None or rank.signal:
-        return elect_samplers(run)
-    why = f"rank {rank.rank}" + (f" on {rank.host}" if rank.host else "") + " ended with an exception"
-    return end_rank(run, rank, clean=message.clean, now=now, why=None if message.clean else why)
+    out = note_dropped(run, session, message.dropped_points, now)
+    rank = _rank_owned_by(run, session, known)
+    if rank is None or rank.exit_code is not None or rank.signal:
+        return [*out, *elect_samplers(run, known.host)]
+    rank.raised = not message.clean
+    return [*out, *end_rank(run, rank, clean=message.clean, now=now)]
 
 
 def lose_process(run: Run, session: bytes, now: Moment) -> list[Instruction]:
@@ -122,7 +194,12 @@ def lose_process(run: Run, session: bytes, now: Moment) -> list[Instruction]:
     if known is None or not known.is_open:
         return []
     known.gone = True
-    rank = run.ranks.get(known.rank) if known.rank is not None else None
-    if rank is None or rank.session != session or rank.is_over or (run.settings.launched and not run.launcher_gone):
-        return elect_samplers(run)
+    rank = _rank_owned_by(run, session, known)
+    if rank is None or rank.is_over or (run.settings.launched and not run.launcher_gone):
+        return elect_samplers(run, known.host)
     return end_rank(run, rank, clean=False, now=now)
+
+
+def _rank_owned_by(run: Run, session: bytes, known: Session) -> Rank | None:
+    rank = run.ranks.get(known.rank) if known.rank is not None else None
+    return rank if rank is not None and rank.session == session else None

@@ -5,13 +5,36 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from trackside.run import description, epochs, inputs, lifecycle, liveness, metrics, pace, resources, topology, view
+from trackside.run import (
+    clocks,
+    description,
+    epochs,
+    inputs,
+    lifecycle,
+    liveness,
+    metrics,
+    pace,
+    pages,
+    resources,
+    topology,
+    view,
+)
 from trackside.run.cohort import CohortWindow
 from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Input, Moment
-from trackside.run.outputs import Instruction, PublishPoints, PublishRun, RegisterPort, Reply
+from trackside.run.outputs import Instruction, PublishPoints, PublishRun, Reply
 from trackside.run.state import Run, Settings
 from trackside.wire import documents, messages
+
+PUBLISH_SECONDS = 1.0
+"""Ages and silences grow without an input; the page hears of them this often."""
+
+
+class Checkpoint(msgspec.Struct, kw_only=True):
+    """What `RunMachine.snapshot` encodes."""
+
+    run: Run
+    latest: metrics.LatestCells
 
 
 class RunMachine:
@@ -25,6 +48,8 @@ class RunMachine:
         self.root = CohortWindow()
         """Recent values of the whole job."""
         self._latest = metrics.LatestValues()
+        self._merged = description.MergedMetadata()
+        self._is_restored = False
 
     @classmethod
     def begin(
@@ -40,21 +65,34 @@ class RunMachine:
                 settings=settings,
                 started_wall=started.wall,
                 started_mono=started.mono,
-                environment={},
+                seen_wall=started.wall,
+                seen_mono=started.mono,
             )
         )
 
     @classmethod
     def restore(cls, snapshot: bytes) -> "RunMachine":
-        """The machine that `snapshot` was taken of; cohort windows begin empty."""
-        return cls(msgspec.msgpack.decode(snapshot, type=Run))
+        """The machine that `snapshot` was taken of; cohort windows begin empty.
+
+        Its first input tells whether the monotonic clock is still the same (see `run.clocks`).
+        """
+        checkpoint = msgspec.msgpack.decode(snapshot, type=Checkpoint)
+        machine = cls(checkpoint.run)
+        machine.latest.restore(checkpoint.latest)
+        machine._is_restored = True
+        return machine
 
     def snapshot(self) -> bytes:
         """The whole state, for a checkpoint."""
-        return msgspec.msgpack.encode(self.state)
+        return msgspec.msgpack.encode(Checkpoint(run=self.state, latest=self._latest.snapshot()))
 
     def handle(self, event: Input, now: Moment) -> list[Instruction]:
         """Apply one input; return what is to be done about it, in order."""
+        state = self.state
+        if self._is_restored:
+            clocks.take_over(state, now)
+            self._is_restored = False
+        state.seen_wall, state.seen_mono = now.wall, now.mono
         return self._HANDLERS[type(event)](self, event, now)
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -66,7 +104,7 @@ class RunMachine:
 
     def run_document(self, now: Moment) -> documents.RunDocument:
         """`/api/v1/run`."""
-        return view.run_document(self.state, now)
+        return view.run_document(self.state, self._merged.of(self.state), now)
 
     def rank_entries(self, now: Moment) -> list[documents.RankEntry]:
         """`/api/v1/ranks`."""
@@ -119,10 +157,7 @@ class RunMachine:
     # --- inputs ------------------------------------------------------------------------------------------------------
 
     def _session_opened(self, event: inputs.SessionOpened, now: Moment) -> list[Instruction]:
-        out = topology.open_session(self.state, event.hello, now)
-        if self.state.settings.wants_page and not self.state.asked_page:
-            out += self._wish_page(None, self.state.settings.port)
-        return out
+        return self._own_wish(now) + topology.open_session(self.state, event.hello, now)
 
     def _message_arrived(self, event: inputs.MessageArrived, now: Moment) -> list[Instruction]:
         if event.session not in self.state.sessions:
@@ -133,22 +168,26 @@ class RunMachine:
 
     def _points_arrived(self, event: inputs.PointsArrived, now: Moment) -> list[Instruction]:
         out = metrics.take_points(self.state, event.batch, self.root, self._latest, now)
-        pace.note_step(self.state, now)
         return [PublishPoints(event.batch), *out]
 
     def _ticked(self, event: inputs.Ticked, now: Moment) -> list[Instruction]:
-        out = liveness.check_silence(self.state, now)
-        out += epochs.publish_complete(self.state)
-        if ending := lifecycle.check_end(self.state, now):
-            out += epochs.publish_rest(self.state) + ending
-        return out
+        state = self.state
+        if state.completed:
+            return []
+        out = self._own_wish(now) + liveness.check_silence(state, now)
+        pace.note_step(state, now)
+        out += epochs.publish_complete(state)
+        if state.published_at is None or not 0 <= now.mono - state.published_at < PUBLISH_SECONDS:
+            state.published_at = now.mono
+            out.append(PublishRun())
+        return out + lifecycle.check_end(state, now)
 
     def _frame_refused(self, event: inputs.FrameRefused, now: Moment) -> list[Instruction]:
         return raise_event(self.state, now, event.kind, event.text, severity="warn", path=event.path)
 
     def _sink_failed(self, event: inputs.SinkFailed, now: Moment) -> list[Instruction]:
         text = f"the sink {event.sink} failed: {event.reason}"
-        return raise_event(self.state, now, f"sink {event.sink} failed", text, severity="warn", active=True)
+        return raise_event(self.state, now, "sink failed", text, severity="warn", key=event.sink, active=True)
 
     def _page_bound(self, event: inputs.PageBound, now: Moment) -> list[Instruction]:
         self.state.bound_port, self.state.url_line = event.port, event.url_line
@@ -165,7 +204,7 @@ class RunMachine:
         if known:
             return [PublishRun()]
         text = f"the run folder does not take what arrives: {event.reason}"
-        return raise_event(self.state, now, "disk", text, severity="critical", active=True)
+        return [*raise_event(self.state, now, "disk", text, severity="critical", active=True), PublishRun()]
 
     def _store_recovered(self, event: inputs.StoreRecovered, now: Moment) -> list[Instruction]:
         self.state.stalled_since = self.state.stall_reason = None
@@ -182,83 +221,65 @@ class RunMachine:
 
     def _replayed(self, event: inputs.Replayed, now: Moment) -> list[Instruction]:
         """Nobody could be heard while the controller was away: everybody's silence begins anew."""
-        for rank in self.state.ranks.values():
-            rank.seen = now.mono
-        self.state.bound_port, self.state.asked_page, self.state.asked_port = None, False, None
+        state = self.state
+        for rank in state.ranks.values():
+            rank.seen = now.mono if not rank.is_over else rank.seen
+        for session in state.sessions.values():
+            session.seen = now.mono
+        was_asked = state.asked_page
+        port = state.bound_port if state.bound_port is not None else state.asked_port
+        state.bound_port, state.asked_page, state.asked_port = None, False, None
         down = "" if event.downtime_seconds is None else f" after {event.downtime_seconds:.1f} s"
         text = f"the controller came back{down} and replayed its journal"
-        out = raise_event(self.state, now, "controller restarted", text, severity="warn")
-        return out + self._wish_page(None, self.state.settings.port) if self.state.settings.wants_page else out
+        out = raise_event(state, now, "controller restarted", text, severity="warn")
+        return [*out, *(pages.wish(state, None, port, now) if was_asked else ()), PublishRun()]
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def _heartbeat(self, session: bytes, beat: messages.Heartbeat, now: Moment) -> list[Instruction]:
-        out: list[Instruction] = [Reply(session, messages.Pong(sent_at=beat.sent_at, received_at=now.wall))]
+        pong = Reply(session, messages.Pong(sent_at=beat.sent_at, received_at=now.wall))
         known = self.state.sessions[session]
         rank = self.state.ranks.get(known.rank) if known.rank is not None else None
         if rank is None or rank.session != session:
-            return out
+            return [pong]
         rank.phase = beat.phase
         rank.step = beat.step if beat.step is not None else rank.step
         rank.epoch = beat.epoch if beat.epoch is not None else rank.epoch
         rank.samples = beat.samples if beat.samples is not None else rank.samples
         rank.step_seconds, rank.own_step_seconds = beat.step_seconds, beat.own_step_seconds
         pace.note_progress(rank, beat, now.mono)
-        pace.note_step(self.state, now)
-        lost = beat.dropped_points - rank.dropped_points
-        if lost > 0:
-            rank.dropped_points = beat.dropped_points
-            text = f"{beat.dropped_points:,} points were dropped by {topology.label_of(rank)}'s bounded buffer"
-            out += raise_event(
-                self.state, now, "records dropped", text, severity="warn", path=topology.path_of(rank), count=lost
-            )
-        return [*out, *self._clock(rank.rank, beat.clock_offset, now), PublishRun()]
-
-    def _clock(self, number: int, offset: float | None, now: Moment) -> list[Instruction]:
-        rank = self.state.ranks[number]
-        rank.clock_offset = offset if offset is not None else rank.clock_offset
-        limit, path = self.state.settings.clock_offset_seconds, topology.path_of(rank)
-        is_open = any(e.active and e.kind == "clock offset" and e.path == path for e in self.state.events)
-        if rank.clock_offset is not None and abs(rank.clock_offset) > limit and not is_open:
-            text = f"the clock of {topology.label_of(rank)} is {abs(rank.clock_offset):.1f} s off the controller's"
-            return raise_event(self.state, now, "clock offset", text, severity="warn", path=path, active=True)
-        if is_open and rank.clock_offset is not None and abs(rank.clock_offset) <= limit:
-            return clear_event(self.state, "clock offset", path)
-        return []
+        out = liveness.note_dropped(self.state, session, beat.dropped_points, now)
+        out += liveness.note_clock(self.state, rank, beat.clock_offset, now)
+        return [pong, *out, PublishRun()]
 
     def _epoch(self, session: bytes, report: messages.EpochReport, now: Moment) -> list[Instruction]:
-        number = self.state.sessions[session].rank
-        if number is None:
+        known = self.state.sessions[session]
+        if known.rank is None:
             return []
-        rank = self.state.ranks.get(number)
-        if rank is not None:
+        rank = self.state.ranks.get(known.rank)
+        if rank is not None and rank.generation == known.generation:
             rank.epoch = report.epoch
-        return epochs.report_epoch(self.state, number, report, now)
+        return epochs.report_epoch(self.state, known.rank, known.generation, report, now)
 
     def _resources(self, session: bytes, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:
-        return resources.take_sample(self.state, session, sample, now.mono)
+        return resources.take_sample(self.state, session, sample, now)
 
     def _port(self, session: bytes, wish: messages.PortWish, now: Moment) -> list[Instruction]:
-        return self._wish_page(session, wish.port, now)
+        return pages.wish(self.state, session, wish.port, now)
 
-    def _wish_page(self, session: bytes | None, port: int | None, now: Moment | None = None) -> list[Instruction]:
-        """The first wish binds; the same again is ignored; another is one warning."""
+    def _own_wish(self, now: Moment) -> list[Instruction]:
+        """The way the run was started counts as a wish, once."""
         state = self.state
-        if not state.asked_page:
-            state.asked_page, state.asked_port = True, port
-            return [RegisterPort(port)]
-        bound = state.bound_port if state.bound_port is not None else state.asked_port
-        if now is None or session is None or port is None or port in (bound, state.asked_port):
+        if not state.settings.wants_page or state.own_wish_counted:
             return []
-        number = state.sessions[session].rank
-        text = f"rank {number} asked for port {port}; the page is bound to port {bound} and stays there"
-        return raise_event(state, now, "port", text, severity="warn", path="root")
+        state.own_wish_counted = True
+        return pages.wish(state, None, state.settings.port, now)
 
     def _metadata(self, session: bytes, message: messages.SetMetadata, now: Moment) -> list[Instruction]:
         return description.take_metadata(self.state, message, now)
 
     def _plan(self, session: bytes, message: messages.SetPlan, now: Moment) -> list[Instruction]:
-        return description.take_plan(self.state, message)
+        return description.take_plan(self.state, message, now)
 
     def _graph(self, session: bytes, message: messages.SetGraph, now: Moment) -> list[Instruction]:
         return description.take_graph(self.state, session, message, now)
@@ -268,14 +289,19 @@ class RunMachine:
 
     def _user_event(self, session: bytes, event: messages.UserEvent, now: Moment) -> list[Instruction]:
         text = f"{event.title}: {event.text}" if event.text else event.title
-        return raise_event(
-            self.state, now, "user", text, severity=event.level, path=self._path_of(session), collapse=False
-        )
+        path = self._path_of(session)
+        return raise_event(self.state, now, "user", text, severity=event.level, path=path, key=text[:200])
 
     def _notice(self, session: bytes, notice: messages.Notice, now: Moment) -> list[Instruction]:
         path = self._path_of(session)
         return raise_event(
-            self.state, now, notice.about, notice.text, severity=notice.level, path=path, count=notice.count
+            self.state,
+            now,
+            notice.about[:80],
+            notice.text,
+            severity=notice.level,
+            path=path,
+            count=max(1, notice.count),
         )
 
     def _path_of(self, session: bytes) -> str:
@@ -301,7 +327,7 @@ class RunMachine:
         return out
 
     def _job_ended(self, session: bytes, message: messages.JobEnded, now: Moment) -> list[Instruction]:
-        return lifecycle.end_job(self.state, message, now)
+        return lifecycle.end_job(self.state, message)
 
     def _metric_appeared(self, event: inputs.MetricAppeared, now: Moment) -> list[Instruction]:
         return metrics.define_metric(self.state, event)

@@ -2,22 +2,36 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trackside.run.cohort import CohortWindow, GroupedSteps, group
-from trackside.run.epochs import metric_order
+from trackside.run.cohort import CohortWindow, GroupedSteps, group, select_rows
+from trackside.run.epochs import metric_order, reduce_values
 from trackside.run.events import raise_event
 from trackside.run.inputs import MetricAppeared, Moment
 from trackside.run.outputs import DefineMetric, Instruction
 from trackside.run.state import Metric, Run
-from trackside.run.topology import path_of
+from trackside.run.topology import MAX_RANKS, path_of
 from trackside.wire.columns import NO_EPOCH, PointBatch
 from trackside.wire.documents import MetricEntry
 from trackside.wire.messages import Level
 from trackside.wire.values import to_json_number
 
 MAX_PATHS = 64
+MAX_SHOWN_NAME = 80
+MAX_NAMED = 100
+"""Non-finite metrics of one batch that are said by name."""
+
+Array = npt.NDArray[Any]
+
+
+class LatestCells(msgspec.Struct):
+    """Latest values as columns, for a checkpoint."""
+
+    metric: bytes = b""
+    rank: bytes = b""
+    value: bytes = b""
 
 
 class LatestValues:
@@ -27,11 +41,34 @@ class LatestValues:
         self.value: npt.NDArray[np.float64] = np.zeros((8, 8))
         self.known: npt.NDArray[np.bool_] = np.zeros((8, 8), bool)
 
+    def snapshot(self) -> LatestCells:
+        """The cells that are known."""
+        metric, rank = np.nonzero(self.known)
+        return LatestCells(
+            metric=metric.astype("<i4").tobytes(),
+            rank=rank.astype("<i4").tobytes(),
+            value=self.value[metric, rank].astype("<f8").tobytes(),
+        )
+
+    def restore(self, cells: LatestCells) -> None:
+        """Take over what `snapshot` returned."""
+        metric, rank = np.frombuffer(cells.metric, "<i4"), np.frombuffer(cells.rank, "<i4")
+        if len(metric):
+            self._write(metric, rank, np.frombuffer(cells.value, "<f8"))
+
+    def of(self, metric: int, ranks: list[int]) -> list[float]:
+        """Latest values of a metric on ranks that have one."""
+        found: list[float] = self.value[metric, ranks].tolist()
+        return found
+
     def put(self, batch: PointBatch) -> None:
         """Take a batch; the later row of a cell wins."""
-        self._grow(int(batch.metric.max()) + 1, int(batch.rank.max()) + 1)
-        self.value[batch.metric, batch.rank] = batch.value
-        self.known[batch.metric, batch.rank] = True
+        self._write(batch.metric, batch.rank, batch.value)
+
+    def _write(self, metric: Array, rank: Array, value: Array) -> None:
+        self._grow(int(metric.max()) + 1, int(rank.max()) + 1)
+        self.value[metric, rank] = value
+        self.known[metric, rank] = True
 
     def ranks_with(self, metric: int) -> list[int]:
         """Ranks that have a value, ascending."""
@@ -42,8 +79,8 @@ class LatestValues:
         if metrics <= rows and ranks <= columns:
             return
         shape = (
-            max(rows, 2 * metrics if metrics > rows else rows),
-            max(columns, 2 * ranks if ranks > columns else columns),
+            rows if metrics <= rows else metrics + metrics // 2,
+            columns if ranks <= columns else ranks + ranks // 4,
         )
         for name in ("value", "known"):
             old = getattr(self, name)
@@ -64,20 +101,26 @@ def take_points(
     run: Run, batch: PointBatch, root: CohortWindow, latest: LatestValues, now: Moment
 ) -> list[Instruction]:
     """Take values of any ranks."""
+    batch = _possible(batch)
     if not len(batch):
         return []
-    grouped = group(batch)
-    root.add_grouped(grouped)
+    for grouped in group(batch):
+        root.add_grouped(grouped)
+        _count(run, grouped)
     latest.put(batch)
-    _count(run, grouped)
     _advance_ranks(run, batch)
     return _note_non_finite(run, batch, now)
 
 
+def _possible(batch: PointBatch) -> PointBatch:
+    """Without values of ranks that no job can have: a session that was refused may still send."""
+    keep = (batch.rank >= 0) & (batch.rank < MAX_RANKS)
+    return batch if keep.all() else select_rows(batch, keep)
+
+
 def _count(run: Run, grouped: GroupedSteps) -> None:
-    edges = np.flatnonzero(np.r_[True, grouped.metric[1:] != grouped.metric[:-1]])
-    for start, end in zip(edges, [*edges[1:], len(grouped.metric)], strict=True):
-        metric = run.metrics.get(int(grouped.metric[start]))
+    for number, start, end in grouped.spans():
+        metric = run.metrics.get(number)
         if metric is None:
             continue
         rows = grouped.rows[start:end]
@@ -91,36 +134,55 @@ def _count(run: Run, grouped: GroupedSteps) -> None:
 def _advance_ranks(run: Run, batch: PointBatch) -> None:
     """The last row of each rank says where it is."""
     ends = np.r_[np.flatnonzero(batch.rank[1:] != batch.rank[:-1]), len(batch.rank) - 1]
-    for at in ends.tolist():
-        rank = run.ranks.get(int(batch.rank[at]))
-        if rank is None or rank.generation != int(batch.generation[at]):
+    columns = (batch.rank[ends], batch.generation[ends], batch.step[ends], batch.epoch[ends])
+    for number, generation, step, epoch in zip(*(column.tolist() for column in columns), strict=True):
+        rank = run.ranks.get(number)
+        if rank is None or rank.generation != generation:
             continue
-        rank.step = int(batch.step[at])
-        if batch.epoch[at] != NO_EPOCH:
-            rank.epoch = int(batch.epoch[at])
+        rank.step = step
+        if epoch != NO_EPOCH:
+            rank.epoch = epoch
 
 
 def _note_non_finite(run: Run, batch: PointBatch, now: Moment) -> list[Instruction]:
     bad = np.flatnonzero(~np.isfinite(batch.value))
     if not len(bad):
         return []
-    cells = np.stack([batch.metric[bad].astype(np.int64), batch.rank[bad].astype(np.int64)])
-    pairs, first, counts = np.unique(cells, axis=1, return_index=True, return_counts=True)
+    numbers, counts = np.unique(batch.rank[bad], return_counts=True)
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        if number in run.ranks:
+            run.ranks[number].non_finite += count
+    cells = batch.metric[bad].astype(np.int64) * MAX_RANKS + batch.rank[bad]
+    cell, first, counts = np.unique(cells, return_index=True, return_counts=True)
     out: list[Instruction] = []
-    for at in range(min(pairs.shape[1], 200)):
-        metric, rank = run.metrics.get(int(pairs[0, at])), run.ranks.get(int(pairs[1, at]))
-        if metric is None or rank is None:
-            continue
-        count = int(counts[at])
-        rank.non_finite += count
-        where = bad[first[at]]
-        text = f"{metric.name} is {to_json_number(float(batch.value[where]))} at step {int(batch.step[where]):,}"
-        kind = "non-finite" if metric.name == "loss" else f"non-finite {metric.name}"
-        severity: Level = "critical" if "loss" in metric.name else "warn"
-        out += raise_event(
-            run, now, kind, text, severity=severity, path=path_of(rank), count=count, step=int(batch.step[where])
-        )
+    for at, count in zip(first[:MAX_NAMED].tolist(), counts[:MAX_NAMED].tolist(), strict=True):
+        out += _say_non_finite(run, batch, int(bad[at]), count, now)
+    if len(cell) > MAX_NAMED:
+        text = f"{len(cell) - MAX_NAMED:,} more metrics on some rank are not finite"
+        rest = int(counts[MAX_NAMED:].sum())
+        out += raise_event(run, now, "non-finite", text, severity="warn", key="others", count=rest)
     return out
+
+
+def _say_non_finite(run: Run, batch: PointBatch, at: int, count: int, now: Moment) -> list[Instruction]:
+    metric, rank = run.metrics.get(int(batch.metric[at])), run.ranks.get(int(batch.rank[at]))
+    if metric is None or rank is None:
+        return []
+    step = int(batch.step[at])
+    name = metric.name if len(metric.name) <= MAX_SHOWN_NAME else metric.name[:MAX_SHOWN_NAME] + "…"
+    severity: Level = "critical" if "loss" in metric.name.lower() else "warn"
+    return raise_event(
+        run,
+        now,
+        "non-finite",
+        f"{name} is {to_json_number(float(batch.value[at]))} at step {step:,}",
+        severity=severity,
+        path=path_of(rank),
+        key=str(metric.id),
+        count=count,
+        step=step,
+        keeps_first=True,
+    )
 
 
 def metric_entries(run: Run, root: CohortWindow, latest: LatestValues) -> list[MetricEntry]:
@@ -129,6 +191,9 @@ def metric_entries(run: Run, root: CohortWindow, latest: LatestValues) -> list[M
     for metric in sorted(run.metrics.values(), key=lambda metric: metric_order(metric.name)):
         ranks = latest.ranks_with(metric.id)
         paths = [path_of(run.ranks[rank]) for rank in ranks[:MAX_PATHS] if rank in run.ranks]
+        last = root.last(metric.id, metric.reduction)
+        if last is None and ranks:
+            last = reduce_values([(value, 1.0) for value in latest.of(metric.id, ranks)], metric.reduction)
         entries.append(
             MetricEntry(
                 name=metric.name,
@@ -139,7 +204,7 @@ def metric_entries(run: Run, root: CohortWindow, latest: LatestValues) -> list[M
                 points=metric.points,
                 first_step=metric.first_step,
                 last_step=metric.last_step,
-                last=to_json_number(root.last(metric.id, metric.reduction)),
+                last=to_json_number(last),
                 non_finite=metric.non_finite,
             )
         )

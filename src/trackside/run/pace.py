@@ -1,53 +1,59 @@
 """How fast and how long still: throughput, batch share, time left."""
 
 from trackside.run.inputs import Moment
-from trackside.run.state import Progress, Rank, Run
+from trackside.run.state import Epoch, Progress, Rank, Run
 from trackside.wire.messages import Heartbeat
 
 WINDOW_SECONDS = 30.0
 HISTORY_SECONDS = 120.0
+MAX_PROGRESS = 64
+MAX_HISTORY = 600
+OWN_PHASES = ("data", "compute")
+"""Phases of a heartbeat in which the rank worked itself."""
+BLURRED_PHASE = "step"
+"""The phase that holds work and waiting for peers alike, when a rank cannot tell them apart."""
 
 
 def note_progress(rank: Rank, beat: Heartbeat, mono: float) -> None:
-    """Take a heartbeat's running totals."""
-    rank.progress.append(
-        Progress(
-            mono=mono,
-            batches=beat.batches,
-            samples=beat.samples,
-            work=_work(beat),
-            phases=beat.phases,
-        )
-    )
-    while len(rank.progress) > 2 and mono - rank.progress[0].mono > WINDOW_SECONDS:
-        rank.progress.pop(0)
+    """Take a heartbeat's running totals; those of a new process begin anew."""
+    progress = rank.progress
+    if progress and (beat.batches < progress[-1].batches or (beat.samples or 0) < (progress[-1].samples or 0)):
+        progress.clear()
+    progress.append(Progress(mono=mono, batches=beat.batches, samples=beat.samples, phases=beat.phases))
+    while len(progress) > 2 and (mono - progress[0].mono > WINDOW_SECONDS or len(progress) > MAX_PROGRESS):
+        progress.pop(0)
 
 
-def _work(beat: Heartbeat) -> float | None:
-    if beat.own_step_seconds is None or not beat.batches:
-        return None
-    return beat.own_step_seconds * beat.batches
+def throughput_of(run: Run, rank: Rank) -> float | None:
+    """Samples per second of the rank's own working time over the last half minute.
 
-
-def throughput_of(rank: Rank) -> float | None:
-    """Samples per second of the rank's own working time; of wall time when that is unknown; None without samples."""
+    Without waiting for peers, which would hide the slow rank; None when that cannot be told apart, or no samples came.
+    """
     if len(rank.progress) < 2:
         return None
     first, last = rank.progress[0], rank.progress[-1]
     samples = (last.samples or 0) - (first.samples or 0)
-    batches = last.batches - first.batches
-    if samples <= 0 or batches <= 0:
-        return None
-    own = rank.own_step_seconds
-    seconds = own * batches if own else last.mono - first.mono
-    return samples / seconds if seconds > 0 else None
+    seconds = _own_seconds(run, rank, first, last)
+    return samples / seconds if samples > 0 and seconds else None
+
+
+def _own_seconds(run: Run, rank: Rank, first: Progress, last: Progress) -> float | None:
+    spent = {name: total - first.phases.get(name, 0.0) for name, total in last.phases.items()}
+    own = sum(spent.get(name, 0.0) for name in OWN_PHASES)
+    blurred = spent.get(BLURRED_PHASE, 0.0)
+    if blurred > 0 and run.world_size == 1:
+        own += blurred
+    elif blurred > 0 or own <= 0:
+        batches = last.batches - first.batches
+        own = (rank.own_step_seconds or 0.0) * batches
+    return own if own > 0 else None
 
 
 def wall_throughput(run: Run) -> float | None:
     """Samples per second of the whole job, by the clock on the wall."""
     rates = []
     for rank in run.ranks.values():
-        if rank.is_over or len(rank.progress) < 2:
+        if rank.state not in ("alive", "late") or len(rank.progress) < 2:
             continue
         first, last = rank.progress[0], rank.progress[-1]
         seconds = last.mono - first.mono
@@ -77,51 +83,58 @@ def phase_means(rank: Rank) -> dict[str, float]:
 
 
 def note_step(run: Run, now: Moment) -> None:
-    """Remember where the slowest rank is, for the step rate."""
+    """Remember where the slowest rank is, for the step rate. Costs a look at every rank: call it on ticks only."""
     step = slowest_step(run)
-    if step is None or (run.history and run.history[-1][1] == step):
+    history = run.history
+    if step is None or (history and history[-1][1] == step):
         return
-    if run.history and step < run.history[-1][1]:
-        run.history.clear()
-    run.history.append((now.mono, step))
-    while len(run.history) > 2 and (now.mono - run.history[0][0] > HISTORY_SECONDS or len(run.history) > 600):
-        run.history.pop(0)
+    if history and step < history[-1][1]:
+        history.clear()
+    history.append((now.mono, step))
+    while len(history) > 2 and (now.mono - history[0][0] > HISTORY_SECONDS or len(history) > MAX_HISTORY):
+        history.pop(0)
 
 
 def slowest_step(run: Run) -> int | None:
-    """The step every live rank has reached."""
-    steps = [rank.step for rank in run.ranks.values() if rank.step is not None and rank.state != "failed"]
-    return min(steps) if steps else None
+    """The step every live rank has reached; the furthest one when none is alive."""
+    known = [rank for rank in run.ranks.values() if rank.step is not None]
+    alive = [rank.step for rank in known if rank.state in ("alive", "late") and rank.step is not None]
+    return min(alive) if alive else max((rank.step for rank in known if rank.step is not None), default=None)
 
 
 def eta_seconds(run: Run, now: Moment) -> float | None:
     """Time left: from the last five epochs, else from the recent step rate; None without a basis, never negative."""
     if run.ended_wall is not None:
         return None
-    if run.plan_epochs:
-        durations = [
-            epoch.record.seconds
-            for epoch in sorted(run.epochs.values(), key=lambda epoch: epoch.epoch)
-            if epoch.record and epoch.record.seconds is not None
-        ][-5:]
-        if durations:
-            last = max(number for number, epoch in run.epochs.items() if epoch.record)
-            left = run.plan_epochs - _epochs_done(run, last)
-            return max(0.0, left * sum(durations) / len(durations) - _into_epoch(run, now))
-    if run.plan_steps and len(run.history) >= 2:
-        (began, first), (ended, last_step) = run.history[0], run.history[-1]
-        if ended > began and last_step > first:
-            rate = (last_step - first) / (ended - began)
-            return max(0.0, (run.plan_steps - 1 - last_step) / rate - (now.mono - ended))
-    return None
+    left = _by_epochs(run, now) if run.plan_epochs else None
+    return left if left is not None else _by_steps(run, now) if run.plan_steps else None
 
 
-def _epochs_done(run: Run, last: int) -> int:
-    """Epochs behind us, whether the script counts them from 0 or from 1."""
-    return last + 1 if min(run.epochs) == 0 else last
+def _by_epochs(run: Run, now: Moment) -> float | None:
+    known: list[tuple[Epoch, float]] = [
+        (epoch, epoch.record.seconds)
+        for _, epoch in sorted(run.epochs.items())
+        if epoch.record is not None and epoch.record.seconds is not None
+    ][-5:]
+    if not known:
+        return None
+    done = known[-1][0].epoch + (1 if _counts_from_zero(run) else 0)
+    mean = sum(seconds for _, seconds in known) / len(known)
+    since = max(0.0, now.mono - known[-1][0].reported_at)
+    return max(0.0, ((run.plan_epochs or 0) - done) * mean - since)
 
 
-def _into_epoch(run: Run, now: Moment) -> float:
-    """Seconds since the last epoch ended, by its report; clocks of two hosts are not compared beyond that."""
-    ended = max((e.record.ended_at for e in run.epochs.values() if e.record and e.record.ended_at), default=None)
-    return 0.0 if ended is None else max(0.0, min(now.wall - ended, 3600.0))
+def _counts_from_zero(run: Run) -> bool:
+    """Whether the script's first epoch is 0, as `Monitor.epochs` has it, also after a resume in the middle."""
+    seen = [*run.epochs, *(rank.epoch for rank in run.ranks.values() if rank.epoch is not None)]
+    return min(seen) == 0 or (min(seen) > 1 and max(seen) < (run.plan_epochs or 0))
+
+
+def _by_steps(run: Run, now: Moment) -> float | None:
+    if len(run.history) < 2:
+        return None
+    (began, first), (ended, last) = run.history[0], run.history[-1]
+    if ended <= began or last <= first:
+        return None
+    left = (run.plan_steps or 0) - 1 - last
+    return max(0.0, left * (ended - began) / (last - first) - (now.mono - ended))

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishResources
 from trackside.run.state import Rank, Run
 from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_in_order
@@ -11,30 +12,60 @@ from trackside.wire.ids import ROOT_PATH, host_path
 from trackside.wire.messages import GpuSample
 
 KEPT_RECORDS = 3600
-"""Records of one path in memory (2 h at 2 s); every second one of the older half goes when there are more."""
+"""Records of one path in memory: 2 h at one every 2 s. The run folder holds all."""
+KEPT_WEIGHT = 120_000
+"""The same over all paths, a GPU's entry counted as one more record; about 60 MB."""
+FEWEST_RECORDS = 8
+STALE_SECONDS = 30.0
+"""A sample older than this is no figure of the present."""
+SUM_SECONDS = 2.0
+"""The whole job is summed up at most this often, with a second more for every 256 ranks."""
 
 
-def take_sample(run: Run, session: bytes, sample: messages.ResourceSample, mono: float) -> list[Instruction]:
+def take_sample(run: Run, session: bytes, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:
     """Take one process's sample."""
     known = run.sessions[session]
     out: list[Instruction] = []
     if sample.host is not None:
-        host = run.hosts[known.host]
-        host.sample = mark_ours(run, sample.host)
-        out += _keep(run, _host_record(run, known.host, host.sample, sample.time))
-        if (whole := _root_record(run, sample.time)) is not None:
-            out += _keep(run, whole)
+        out += _take_host(run, known.host, sample.host, sample.time, now)
     number = known.rank if sample.of_rank is None else sample.of_rank
     rank = run.ranks.get(number) if number is not None else None
-    if sample.rank is None or rank is None:
-        return out
+    if sample.rank is not None and rank is not None and (known.role == "agent" or rank.session == session):
+        out += _take_rank(run, rank, sample, now)
+    return out + _sum_up(run, now)
+
+
+def _take_host(run: Run, name: str, sample: messages.HostSample, time: float, now: Moment) -> list[Instruction]:
+    host = run.hosts[name]
+    host.sample, host.sampled_at = mark_ours(run, sample), now.mono
+    return _keep(run, _host_record(run, name, host.sample, time))
+
+
+def _take_rank(run: Run, rank: Rank, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:
+    """An agent's sample of a rank counts only while the rank sends none itself."""
     is_own = sample.of_rank is None
-    if not is_own and rank.own_sample_at is not None and mono - rank.own_sample_at < 10:
-        return out
+    if not is_own and rank.own_sample_at is not None and now.mono - rank.own_sample_at < STALE_SECONDS:
+        return []
     if is_own:
-        rank.own_sample_at = mono
-    rank.sample = sample.rank
-    return out + _keep(run, _rank_record(run, rank, sample.rank, sample.time))
+        rank.own_sample_at = now.mono
+    rank.sample, rank.sampled_at = sample.rank, now.mono
+    return _keep(run, _rank_record(rank, sample.time))
+
+
+def _sum_up(run: Run, now: Moment) -> list[Instruction]:
+    pause = SUM_SECONDS + len(run.ranks) // 256
+    if run.summed_at is not None and 0 <= now.mono - run.summed_at < pause:
+        return []
+    record = _root_record(run, now)
+    if record is None:
+        return []
+    run.summed_at = now.mono
+    return _keep(run, record)
+
+
+def is_fresh(run: Run, sampled_at: float | None) -> bool:
+    """Whether a sample still says how things are (or were when the run ended)."""
+    return sampled_at is not None and run.seen_mono - sampled_at < STALE_SECONDS
 
 
 def mark_ours(run: Run, sample: messages.HostSample) -> messages.HostSample:
@@ -46,8 +77,8 @@ def mark_ours(run: Run, sample: messages.HostSample) -> messages.HostSample:
 
 def cluster_figures(run: Run) -> dict[str, float | int | None]:
     """CPU and memory once per host, GPU figures over the ranks that report them; absent is None."""
-    hosts = [host.sample for host in run.hosts.values() if host.sample]
-    gpus = [rank.sample.gpu for rank in run.ranks.values() if rank.sample and rank.sample.gpu]
+    hosts = [host.sample for host in run.hosts.values() if host.sample and is_fresh(run, host.sampled_at)]
+    gpus = [rank.sample.gpu for rank in _sampled_ranks(run) if rank.sample and rank.sample.gpu]
     return {
         "cpu": _mean([host.cpu for host in hosts]),
         "memory_used": _sum([host.memory_used for host in hosts]),
@@ -58,30 +89,60 @@ def cluster_figures(run: Run) -> dict[str, float | int | None]:
     }
 
 
+def _sampled_ranks(run: Run) -> list[Rank]:
+    return [rank for rank in ranks_in_order(run) if rank.sample and is_fresh(run, rank.sampled_at)]
+
+
 def records_below(run: Run, path: str, limit: int = 20_000) -> list[ResourceRecord]:
-    """Records at or below a path, oldest first, thinned evenly to `limit`."""
-    below = [
-        record
-        for kept, records in run.resources.items()
-        if kept == path or kept.startswith(path + "/")
-        for record in records
-    ]
-    below.sort(key=lambda record: record.time)
-    return below if len(below) <= limit else [below[i * len(below) // limit] for i in range(limit)]
+    """Records at or below a path, oldest first; when there are more than `limit`, every path is thinned alike."""
+    below = [records for kept, records in run.resources.items() if kept == path or kept.startswith(path + "/")]
+    total = sum(map(len, below))
+    if total > limit:
+        below = [_thinned(records, max(1, len(records) * limit // total)) for records in below]
+    found = [record for records in below for record in records]
+    found.sort(key=lambda record: record.time)
+    return found[-limit:]
+
+
+def _thinned(records: list[ResourceRecord], count: int) -> list[ResourceRecord]:
+    """`count` of the records, evenly, the newest always."""
+    return [records[len(records) - 1 - at * len(records) // count] for at in range(count - 1, -1, -1)]
 
 
 def _keep(run: Run, record: ResourceRecord) -> list[Instruction]:
+    """Keep a record within the budget; where it is full, every second record of a path's older half goes."""
     kept = run.resources.setdefault(record.path, [])
+    if kept and len(record.gpus) > MANY_GPUS:
+        run.resources_kept -= len(kept[-1].gpus)
+        kept[-1] = msgspec.structs.replace(kept[-1], gpus=[])
     kept.append(record)
+    run.resources_kept += _weight(record)
     if len(kept) > KEPT_RECORDS:
-        older = KEPT_RECORDS // 2
-        kept[:older] = kept[:older:2]
+        _thin(run, kept)
+    elif run.resources_kept > KEPT_WEIGHT:
+        for records in run.resources.values():
+            _thin(run, records)
     return [PublishResources(record)]
 
 
+MANY_GPUS = 16
+"""From here on only the newest record of the whole job lists every rank's GPU."""
+
+
+def _thin(run: Run, records: list[ResourceRecord]) -> None:
+    if len(records) <= FEWEST_RECORDS:
+        return
+    older = len(records) // 2
+    run.resources_kept -= sum(_weight(record) for record in records[1:older:2])
+    records[:older] = records[:older:2]
+
+
+def _weight(record: ResourceRecord) -> int:
+    return 1 + len(record.gpus)
+
+
 def _host_record(run: Run, host: str, sample: messages.HostSample, time: float) -> ResourceRecord:
-    ranks = [rank for rank in ranks_in_order(run) if rank.host == host]
-    own = [rank.sample.gpu for rank in ranks if rank.sample and rank.sample.gpu]
+    own = [rank.sample.gpu for rank in _sampled_ranks(run) if rank.host == host and rank.sample and rank.sample.gpu]
     gpus = own or sample.gpus
     return ResourceRecord(
         time=time,
@@ -106,15 +167,16 @@ def _host_record(run: Run, host: str, sample: messages.HostSample, time: float) 
     )
 
 
-def _root_record(run: Run, time: float) -> ResourceRecord | None:
-    """The whole job. Hosts' samples come one by one; the record takes the latest of each."""
-    samples = [host.sample for host in hosts_in_order(run) if host.sample]
-    if not samples:
+def _root_record(run: Run, now: Moment) -> ResourceRecord | None:
+    """The whole job. Samples come one by one; the record takes the latest of each host and rank."""
+    samples = [host.sample for host in hosts_in_order(run) if host.sample and is_fresh(run, host.sampled_at)]
+    ranks = _sampled_ranks(run)
+    if not samples and not ranks:
         return None
     figures = cluster_figures(run)
-    entries = rank_gpus(ranks_in_order(run))
+    entries = rank_gpus(ranks)
     return ResourceRecord(
-        time=time,
+        time=now.wall,
         path=ROOT_PATH,
         host="",
         rank=None,
@@ -129,7 +191,9 @@ def _root_record(run: Run, time: float) -> ResourceRecord | None:
         gpu_util_peak=_max([gpu.util_peak for gpu in entries]),
         vram_used=_whole(figures["vram_used"]),
         vram_total=_whole(figures["vram_total"]),
-        gpus=entries if len(entries) <= 64 else [],
+        power=_sum_float([gpu.power for gpu in entries]),
+        temperature=_max([gpu.temperature for gpu in entries]),
+        gpus=entries,
     )
 
 
@@ -144,7 +208,8 @@ def rank_gpus(ranks: list[Rank]) -> list[GpuSample]:
     ]
 
 
-def _rank_record(run: Run, rank: Rank, sample: messages.RankSample, time: float) -> ResourceRecord:
+def _rank_record(rank: Rank, time: float) -> ResourceRecord:
+    sample = rank.sample or messages.RankSample()
     gpu = sample.gpu
     return ResourceRecord(
         time=time,

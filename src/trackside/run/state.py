@@ -21,6 +21,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     linger_seconds: float = 3.0
     """How long ranks that have not appeared yet are waited for once all others are over."""
     clock_offset_seconds: float = 5.0
+    abandon_after_seconds: float = 300.0
+    """How long a lost rank that nobody saw end is waited for before the run may end without it."""
     wants_page: bool = False
     """Whether the way it was started counts as a port wish."""
     port: int | None = None
@@ -32,7 +34,6 @@ class Progress(msgspec.Struct, kw_only=True):
     mono: Mono
     batches: int
     samples: int | None
-    work: float | None
     phases: dict[str, float]
 
 
@@ -62,7 +63,12 @@ class Rank(msgspec.Struct, kw_only=True):
     cpu_text: str | None = None
     gpu_text: str | None = None
     sample: messages.RankSample | None = None
+    sampled_at: Mono | None = None
     own_sample_at: Mono | None = None
+    clock_is_off: bool = False
+    ended_at: Mono | None = None
+    raised: bool = False
+    """Its script ended with an exception, by its own word."""
     non_finite: int = 0
     dropped_points: int = 0
 
@@ -77,16 +83,20 @@ class Session(msgspec.Struct, kw_only=True):
     role: messages.Role
     host: str
     rank: int | None
+    local_rank: int | None = None
     generation: int
     pid: int
     may_sample: bool
     seen: Mono
     said_goodbye: bool = False
     gone: bool = False
+    silent: bool = False
+    """An agent that has not been heard for as long as a lost rank."""
+    dropped_points: int = 0
 
     @property
     def is_open(self) -> bool:
-        return not (self.said_goodbye or self.gone)
+        return not (self.said_goodbye or self.gone or self.silent)
 
 
 class Host(msgspec.Struct, kw_only=True):
@@ -97,6 +107,7 @@ class Host(msgspec.Struct, kw_only=True):
     facts: messages.HostFacts
     sampler: bytes | None = None
     sample: messages.HostSample | None = None
+    sampled_at: Mono | None = None
 
 
 class Metric(msgspec.Struct, kw_only=True):
@@ -116,9 +127,20 @@ class Epoch(msgspec.Struct, kw_only=True):
     """Reports of one epoch by rank; the later report of a rank wins."""
 
     epoch: int
+    generation: int = 0
+    """Of the reports; a later generation that trains the epoch again replaces them all."""
     reports: dict[int, messages.EpochReport] = {}
+    reported_at: Mono = 0.0
     published: bool = False
     record: documents.EpochRecord | None = None
+
+
+class EventMark(msgspec.Struct, kw_only=True):
+    """What decides whether the next event repeats this one."""
+
+    name: str
+    """Class, path and key in one."""
+    seen: Mono
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -131,6 +153,10 @@ class Run(msgspec.Struct, kw_only=True):
     settings: Settings
     started_wall: Wall
     started_mono: Mono
+    seen_wall: Wall
+    seen_mono: Mono
+    """Both clocks at the latest input, so that another process can take over with other monotonic time."""
+    published_at: Mono | None = None
     state: documents.RunState = "waiting"
     state_detail: str | None = None
     ended_wall: Wall | None = None
@@ -156,17 +182,27 @@ class Run(msgspec.Struct, kw_only=True):
     svg: str | None = None
     graph: Any = None
     hardware: str | None = None
-    user_metadata: Any = None
-    has_user_metadata: bool = False
+    metadata: str | None = None
+    """The user's own, JSON text."""
     watched: dict[str, int] | None = None
-    config: Any = None
+    config: str | None = None
+    """JSON text."""
     environment: dict[str, Any] = {}
     events: list[EventRecord] = []
+    event_marks: dict[int, EventMark] = {}
+    latest_events: dict[str, int] = {}
+    """Id of the latest event of each class, path and key."""
     next_event: int = 1
     resources: dict[str, list[ResourceRecord]] = {}
+    resources_kept: int = 0
+    """Sum of the weights of `resources`; see `run.resources`."""
+    summed_at: Mono | None = None
+    """When the whole job's resources were last summed up."""
     bound_port: int | None = None
     asked_port: int | None = None
     asked_page: bool = False
+    own_wish_counted: bool = False
+    refused_ports: list[int] = []
     url_line: str | None = None
     stalled_since: Wall | None = None
     stall_reason: str | None = None

@@ -5,57 +5,75 @@ from trackside.run.inputs import Moment
 from trackside.run.outputs import DefineRank, Instruction, PublishRun, Reply
 from trackside.run.state import Host, Rank, Run, Session
 from trackside.wire import messages
-from trackside.wire.ids import ROOT_PATH, rank_label, rank_path
+from trackside.wire.ids import ROOT_PATH, host_path, rank_label, rank_path
+
+MAX_HOST_NAME = 255
+MAX_RANKS = 65_536
+"""Ranks of one job; tables are as wide as the highest rank."""
 
 
 def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instruction]:
     """Take in a process that said hello, for the first time or again."""
     host = _host_of(run, hello.host)
-    identity = hello.identity
+    identity = hello.identity if hello.role == "rank" else None
+    out: list[Instruction] = []
+    if identity is not None and not _is_possible(identity):
+        text = f"a process on {host.name} says it is rank {identity.rank} of {identity.world_size} ({identity.source})"
+        out += raise_event(run, now, "identity refused", text, severity="warn", path=host_path(host.name))
+        out.append(Reply(hello.session, messages.Refused(reason=f"{text}; check its environment")))
+        identity = None
     known = run.sessions.get(hello.session)
-    generation = identity.generation if identity else run.generation
     run.sessions[hello.session] = Session(
         role=hello.role,
         host=host.name,
         rank=identity.rank if identity else None,
-        generation=generation,
+        local_rank=identity.local_rank if identity else None,
+        generation=identity.generation if identity else run.generation,
         pid=hello.process.pid,
         may_sample=hello.resources,
         seen=now.mono,
         said_goodbye=known.said_goodbye if known else False,
+        dropped_points=known.dropped_points if known else 0,
     )
-    out: list[Instruction] = []
     if identity:
         out += _place_rank(run, identity, host.name, now)
-        out += _bind_session(run, identity, hello, now)
-    out += _note_environment(run, hello)
-    out += elect_samplers(run)
-    out.append(Reply(hello.session, _welcome(run, hello.session)))
-    return [*out, PublishRun()]
+        out += _greet_rank(run, identity, hello.session, now)
+    _note_environment(run, hello)
+    out += elect_samplers(run, host.name)
+    return [*out, Reply(hello.session, _welcome(run, hello.session)), PublishRun()]
+
+
+def _is_possible(identity: messages.Identity) -> bool:
+    return 0 <= identity.rank < identity.world_size <= MAX_RANKS and identity.generation >= 0
 
 
 def start_worker(run: Run, session: bytes, message: messages.WorkerStarted, now: Moment) -> list[Instruction]:
     """The agent has started a rank's process."""
-    host = run.sessions[session].host
-    out = _place_rank(run, message.identity, host, now)
-    rank = run.ranks.get(message.identity.rank)
-    if rank and rank.generation == message.identity.generation and rank.session is None:
+    identity = message.identity
+    if not _is_possible(identity):
+        return []
+    out = _place_rank(run, identity, run.sessions[session].host, now)
+    rank = run.ranks.get(identity.rank)
+    if rank and rank.generation == identity.generation and rank.session is None:
+        out += _move_rank(run, rank, run.sessions[session].host, identity.local_rank)
         rank.pid, rank.seen = message.pid, now.mono
     return [*out, PublishRun()]
 
 
-def elect_samplers(run: Run) -> list[Instruction]:
-    """Make one open session of each host its sampler: the agent, else the lowest rank."""
+def elect_samplers(run: Run, name: str | None) -> list[Instruction]:
+    """Make one open session of a host its sampler: the agent, else the lowest rank."""
+    host = run.hosts.get(name) if name is not None else None
+    if host is None:
+        return []
+    chosen = _best_sampler(run, host)
+    if chosen == host.sampler:
+        return []
     out: list[Instruction] = []
-    for host in run.hosts.values():
-        chosen = _best_sampler(run, host.name)
-        if chosen == host.sampler:
-            continue
-        if host.sampler in run.sessions and run.sessions[host.sampler].is_open:
-            out.append(Reply(host.sampler, messages.Appoint(sample_host=False)))
-        host.sampler = chosen
-        if chosen is not None:
-            out.append(Reply(chosen, messages.Appoint(sample_host=True)))
+    if host.sampler in run.sessions and run.sessions[host.sampler].is_open:
+        out.append(Reply(host.sampler, messages.Appoint(sample_host=False)))
+    host.sampler = chosen
+    if chosen is not None:
+        out.append(Reply(chosen, messages.Appoint(sample_host=True)))
     return out
 
 
@@ -89,18 +107,22 @@ def ranks_in_order(run: Run) -> list[Rank]:
     return [run.ranks[number] for number in sorted(run.ranks)]
 
 
-def _best_sampler(run: Run, host: str) -> bytes | None:
-    candidates = [
-        (session.role != "agent", session.rank if session.rank is not None else -1, key)
-        for key, session in run.sessions.items()
-        if session.host == host and session.is_open and session.may_sample and not _is_lost(run, session)
-    ]
-    return min(candidates)[2] if candidates else None
+def _best_sampler(run: Run, host: Host) -> bytes | None:
+    """An agent's session before a rank's, the lowest rank before the others."""
+    best: tuple[bool, int, bytes] | None = None
+    for key, session in run.sessions.items():
+        if session.host == host.name and session.may_sample and session.is_open and not _is_lost(run, session):
+            candidate = (session.role != "agent", session.rank if session.rank is not None else MAX_RANKS, key)
+            best = candidate if best is None or candidate < best else best
+    return best[2] if best else None
 
 
 def _is_lost(run: Run, session: Session) -> bool:
-    rank = run.ranks.get(session.rank) if session.rank is not None else None
-    return rank is not None and (rank.state in ("lost", "failed") or rank.generation != session.generation)
+    """Whether it belongs to a rank that is lost or over, or that another generation has replaced."""
+    if session.rank is None:
+        return False
+    rank = run.ranks.get(session.rank)
+    return rank is None or rank.generation != session.generation or rank.state in ("lost", "failed")
 
 
 def _host_of(run: Run, facts: messages.HostFacts) -> Host:
@@ -108,10 +130,11 @@ def _host_of(run: Run, facts: messages.HostFacts) -> Host:
     for host in run.hosts.values():
         if host.machine_id == facts.machine_id and host.facts.host == facts.host:
             return host
-    name, number = facts.host.replace("/", "-") or "host", 1
+    base = facts.host.replace("/", "-")[:MAX_HOST_NAME] or "host"
+    name, number = base, 1
     while name in run.hosts:
         number += 1
-        name = f"{facts.host}~{number}"
+        name = f"{base}~{number}"
     host = run.hosts[name] = Host(name=name, machine_id=facts.machine_id, facts=facts)
     return host
 
@@ -122,57 +145,115 @@ def _place_rank(run: Run, identity: messages.Identity, host: str, now: Moment) -
     if identity.generation > run.generation and run.ranks:
         out += _begin_generation(run, identity, now)
     if identity.generation < run.generation:
-        return out
-    run.generation, run.world_size = identity.generation, identity.world_size
+        return [DefineRank(identity.rank, identity.generation, rank_path(host, identity.rank))]
+    run.generation = identity.generation
+    if run.world_size != identity.world_size:
+        out += _resize(run, identity.world_size)
     rank = run.ranks.get(identity.rank)
     if rank is None:
-        rank = run.ranks[identity.rank] = Rank(rank=identity.rank, generation=identity.generation, seen=now.mono)
-    rank.local_rank, rank.host = identity.local_rank, host
-    rank.identity_source = rank.identity_source or identity.source
+        rank = run.ranks[identity.rank] = Rank(
+            rank=identity.rank,
+            generation=identity.generation,
+            local_rank=identity.local_rank,
+            host=host,
+            identity_source=identity.source,
+            seen=now.mono,
+        )
+    run.all_over_since = None
     if run.state == "waiting":
         run.state = "running"
-    out.append(DefineRank(rank.rank, rank.generation, path_of(rank)))
-    return out
+    return [*out, DefineRank(rank.rank, rank.generation, path_of(rank))]
 
 
 def _begin_generation(run: Run, identity: messages.Identity, now: Moment) -> list[Instruction]:
     text = f"generation {identity.generation} begins with {identity.world_size} ranks"
-    out = raise_event(run, now, "restart", text, collapse=False)
-    for record in list(run.events):
-        if record.active and record.path.startswith(ROOT_PATH + "/"):
-            out += clear_event(run, record.kind, record.path)
-    run.ranks.clear()
+    out = raise_event(run, now, "restart", text, key=str(identity.generation))
+    out += _forget_ranks(run, list(run.ranks))
+    run.sessions = {
+        key: session
+        for key, session in run.sessions.items()
+        if session.role == "agent" or session.generation >= run.generation
+    }
     run.history.clear()
     run.restarts += 1
-    run.state, run.state_detail = "running", None
+    run.state, run.state_detail, run.job = "running", None, None
+    for host in run.hosts.values():
+        out += elect_samplers(run, host.name)
     return out
 
 
-def _bind_session(run: Run, identity: messages.Identity, hello: messages.Hello, now: Moment) -> list[Instruction]:
+def _resize(run: Run, world_size: int) -> list[Instruction]:
+    """Another world size in the same generation: ranks outside of it are no more."""
+    run.world_size = world_size
+    return _forget_ranks(run, [number for number in run.ranks if number >= world_size])
+
+
+def _forget_ranks(run: Run, numbers: list[int]) -> list[Instruction]:
+    return _clear_paths(run, {path_of(run.ranks.pop(number)) for number in numbers})
+
+
+def _clear_paths(run: Run, paths: set[str]) -> list[Instruction]:
+    out: list[Instruction] = []
+    for record in list(run.events):
+        if record.active and record.path in paths:
+            out += clear_event(run, record.kind, record.path)
+    return out
+
+
+def _move_rank(run: Run, rank: Rank, host: str, local_rank: int | None) -> list[Instruction]:
+    """Another process, perhaps on another host, is the rank now."""
+    if (rank.host, rank.local_rank) == (host, local_rank):
+        return []
+    out = _clear_paths(run, {path_of(rank)})
+    former, rank.host, rank.local_rank = rank.host, host, local_rank
+    return [*out, DefineRank(rank.rank, rank.generation, path_of(rank)), *elect_samplers(run, former)]
+
+
+def _greet_rank(run: Run, identity: messages.Identity, session: bytes, now: Moment) -> list[Instruction]:
     rank = run.ranks.get(identity.rank)
     if rank is None or rank.generation != identity.generation:
         return []
-    out: list[Instruction] = []
+    out = bind_session(run, rank, session, now)
+    if out is None:
+        return []
     if rank.state in ("late", "lost"):
         out += rank_is_back(run, rank, now)
-    rank.session, rank.monitored, rank.seen = hello.session, True, now.mono
-    rank.identity_source = identity.source
-    if hello.process.pid:
-        rank.pid = hello.process.pid
-    if rank.is_over and not run.sessions[hello.session].said_goodbye and rank.exit_code is None and not rank.signal:
-        rank.state = "alive"
+    rank.seen, rank.identity_source = now.mono, identity.source
     return out
+
+
+def bind_session(run: Run, rank: Rank, session: bytes, now: Moment) -> list[Instruction] | None:
+    """Let a session speak for its rank; None when it may not.
+
+    A second process that inherited the rank's environment (an evaluation script, say) does not, as long as the first one
+    is heard: its values are taken, its heartbeats and its end are not the rank's.
+    """
+    newcomer = run.sessions[session]
+    if rank.session == session:
+        return []
+    owner = run.sessions.get(rank.session) if rank.session is not None else None
+    is_held = owner is not None and owner.is_open and now.mono - owner.seen < run.settings.late_after_seconds
+    if (is_held and owner is not None and owner.pid != newcomer.pid) or not newcomer.is_open:
+        return None
+    if rank.exit_code is not None or rank.signal:
+        return None
+    out: list[Instruction] = []
+    if rank.is_over:
+        rank.state, rank.raised, rank.ended_at = "alive", False, None
+        out = clear_event(run, "rank failed", path_of(rank))
+    rank.session, rank.monitored = session, True
+    rank.pid = newcomer.pid or rank.pid
+    rank.progress.clear()
+    return out + _move_rank(run, rank, newcomer.host, newcomer.local_rank)
 
 
 def rank_is_back(run: Run, rank: Rank, now: Moment) -> list[Instruction]:
     """A late or lost rank has spoken again."""
     out: list[Instruction] = []
     if rank.state == "lost":
-        silent = now.mono - rank.seen
-        text = f"{label_of(rank)} speaks again after {silent:.0f} s"
+        text = f"{label_of(rank)} speaks again after {now.mono - rank.seen:.0f} s"
         out += clear_event(run, "rank lost", path_of(rank))
         out += raise_event(run, now, "rank back", text, path=path_of(rank), step=rank.step)
-    out += clear_event(run, "rank late", path_of(rank))
     rank.state = "alive"
     return out
 
@@ -192,7 +273,7 @@ def _welcome(run: Run, session: bytes) -> messages.Welcome:
     )
 
 
-def _note_environment(run: Run, hello: messages.Hello) -> list[Instruction]:
+def _note_environment(run: Run, hello: messages.Hello) -> None:
     """Remember versions and command, rank 0's before anybody's; per host facts for all."""
     process = hello.process
     hosts = run.environment.setdefault("hosts", {})
@@ -216,4 +297,3 @@ def _note_environment(run: Run, hello: messages.Hello) -> list[Instruction]:
         run.environment.update({name: value for name, value in facts.items() if value})
     if hello.identity is not None:
         run.environment["identity_source"] = hello.identity.source
-    return []

@@ -1,6 +1,7 @@
 """The run as the documents that HTTP answers."""
 
-from trackside.run.description import merged_metadata
+from typing import Any
+
 from trackside.run.events import open_warnings
 from trackside.run.inputs import Moment
 from trackside.run.pace import batch_shares, eta_seconds, phase_means, slowest_step, throughput_of, wall_throughput
@@ -10,8 +11,8 @@ from trackside.wire.documents import RankCounts, RankEntry, RankGpu, RunDocument
 from trackside.wire.messages import GpuSample
 
 
-def run_document(run: Run, now: Moment) -> RunDocument:
-    """`/api/v1/run`."""
+def run_document(run: Run, metadata: Any, now: Moment) -> RunDocument:
+    """`/api/v1/run`; `metadata` is the merged one."""
     counts = dict.fromkeys(("alive", "late", "finished", "failed", "lost"), 0)
     for rank in run.ranks.values():
         counts[rank.state] += 1
@@ -36,7 +37,7 @@ def run_document(run: Run, now: Moment) -> RunDocument:
         label=run.label,
         hash=run.hash,
         hardware=run.hardware or None,
-        metadata=merged_metadata(run),
+        metadata=metadata,
         warnings=open_warnings(run),
         version=run.version,
         throughput=wall_throughput(run),
@@ -72,7 +73,7 @@ def _entry(run: Run, rank: Rank, share: float | None, now: Moment) -> RankEntry:
         exit_code=rank.exit_code,
         signal=rank.signal,
         samples=rank.samples,
-        throughput=throughput_of(rank),
+        throughput=throughput_of(run, rank),
         batch_share=share,
         clock_offset_seconds=rank.clock_offset,
         gpu=_gpu(sample.gpu) if sample and sample.gpu else None,

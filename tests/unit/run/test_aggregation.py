@@ -202,9 +202,11 @@ def test_b46_eta_by_steps_is_of_this_session_only_and_never_negative() -> None:
     session = play.hello(0, world=1)
     play.tell(session, messages.SetPlan(steps=1000))
     play.beat(session, step=900)
+    play.wait(0)
     assert play.run.eta_seconds is None
     play.wait(10)
     play.beat(session, step=950)
+    play.wait(0)
     assert play.run.eta_seconds == pytest.approx(49 / 5)
     play.at += 100
     assert play.run.eta_seconds == 0.0
@@ -229,6 +231,8 @@ def test_b26_cpu_and_memory_once_a_host_gpus_by_rank() -> None:
     sample(play, zero, rank=gpu(0.5, 10), host=messages.HostSample(cpu=0.2, memory_used=4, memory_total=8))
     sample(play, one, rank=gpu(None, 20))
     sample(play, two, rank=gpu(1.0, 30), host=messages.HostSample(cpu=0.6, memory_used=1, memory_total=8))
+    play.wait(2)
+    sample(play, one, rank=gpu(None, 20))
     root = [record for record in play.machine.resource_records("root") if record.path == "root"][-1]
     assert (root.cpu, root.memory_used, root.memory_total) == (pytest.approx(0.4), 5, 16)
     sample(play, zero, host=messages.HostSample(cpu=0.2, memory_used=4, memory_total=8))
