@@ -272,7 +272,7 @@ class Hub:
         now = self._last_tick = asyncio.get_running_loop().time()
         try:
             self._send(now)
-        except Exception:
+        except Exception:  # noqa: BLE001 - top of task
             self._failures += 1
             log.exception("the event stream failed to send")
 

@@ -67,5 +67,5 @@ class WebServer:
     async def _serve(self) -> None:
         try:
             await self._server.serve(sockets=[self._socket])
-        except Exception:
+        except Exception:  # noqa: BLE001 - top of task
             log.exception("the page's server ended")
