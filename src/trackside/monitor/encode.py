@@ -36,6 +36,11 @@ class Encoder:
         self._waiting: deque[Any] = deque()
         """Device calls whose values are not there yet, and the epochs closed after them."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits for a device, or to be named again."""
+        return not self._waiting and not self._names.new
+
     def encode(self, items: Iterable[Any], *, flush: bool = False) -> Iterator[Points | EpochReport]:
         """Messages of what the buffer held and of what waited for a device.
 

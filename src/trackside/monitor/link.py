@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("trackside.monitor")
 
 TURN_S = 0.025
+IDLE_TURN_S = 0.05
+IDLE_TURNS = 8
+"""After so many turns without anything to send, they take longer."""
 CLOSING_TURN_S = 0.005
 CHORES_S = 0.25
 HEARTBEAT_S = 1.0
@@ -114,7 +117,10 @@ class Link:
         self._pause_s, self._patience_s = FIRST_PAUSE_S, PATIENCE_S
         self._gave_up = False
         self._deadline: float | None = None
-        self._wake = threading.Event()
+        self._idle_turns = 0
+        self._sleep = threading.Lock()
+        """Held while the thread may sleep; a bare lock costs a third of an event to wait for."""
+        self._sleep.acquire()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trackside-send", daemon=True)
 
@@ -150,7 +156,7 @@ class Link:
         if self._deadline is None:
             self._farewell = farewell
             self._deadline = time.monotonic() + deadline_s
-        self._wake.set()
+            self._sleep.release()
         if self._thread.ident is not None and threading.current_thread() is not self._thread:
             self._done.wait(deadline_s + 0.5)
         return self._done.is_set() and not self.undelivered_frames
@@ -171,14 +177,15 @@ class Link:
             now = time.monotonic()
             self._receive()
             self._collect()
-            self._keep_up(now)
+            if now >= chores_at or not self._is_welcome:
+                self._keep_up(now)
             if now >= heartbeat_at and self._is_welcome:
                 self._beat()
                 heartbeat_at = now + HEARTBEAT_S
             self._push()
             if now >= chores_at:
                 self._feed.turned()
-                chores_at = now + CHORES_S
+                chores_at = now + (CHORES_S if self._deadline is None else 0.0)
             self._rest()
         self._leave()
 
@@ -194,7 +201,9 @@ class Link:
     def _collect(self) -> None:
         """Turn what waits into numbered frames."""
         closing = self._deadline is not None
+        self._idle_turns += 1
         for message in self._feed.collect(flush=closing):
+            self._idle_turns = 0
             self._add(message)
         while self._queue:
             self._add(self._queue.popleft())
@@ -321,7 +330,7 @@ class Link:
     def _rest(self) -> None:
         """Wait one turn. A plain sleep costs less than a poll that every acknowledgement wakes."""
         if self._deadline is None:
-            self._wake.wait(TURN_S)
+            self._sleep.acquire(timeout=TURN_S if self._idle_turns < IDLE_TURNS else IDLE_TURN_S)
         elif self._connection is not None:
             self._connection.wait(CLOSING_TURN_S)
         else:

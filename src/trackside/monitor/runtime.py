@@ -1,6 +1,7 @@
 """The one session of this process that all its `Monitor`s share."""
 
 import atexit
+import itertools
 import os
 import sys
 import threading
@@ -243,9 +244,10 @@ class Runtime:
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         """What was logged since the last turn, and the epochs that ended meanwhile."""
-        if flush or self._link.connected.is_set():
-            yield from self.stash.drain()
-        yield from self._encoder.encode(self.buffer.take(), flush=flush)
+        described = self.stash.drain() if flush or self._link.connected.is_set() else []
+        if not described and not self.buffer.calls and self._encoder.is_empty:
+            return ()
+        return itertools.chain(described, self._encoder.encode(self.buffer.take(), flush=flush))
 
     def heartbeat(self) -> messages.Heartbeat:
         """The present totals."""

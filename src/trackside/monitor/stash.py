@@ -19,10 +19,12 @@ class Stash:
     _metadata: messages.SetMetadata | None = None
     _watched: messages.SetMetadata | None = None
     _hardware: messages.SetHardware | None = None
+    _is_empty: bool = True
 
     def put(self, message: messages.Upward) -> bool:
         """Keep a message in its slot; return whether it has one."""
         with self._lock:
+            self._is_empty = False
             if isinstance(message, messages.PortWish):
                 self._port = message
             elif isinstance(message, messages.SetGraph):
@@ -40,7 +42,10 @@ class Stash:
 
     def drain(self) -> list[messages.Upward]:
         """Everything, in the order register, graph, metadata, hardware; a second drain yields nothing."""
+        if self._is_empty:
+            return []
         with self._lock:
+            self._is_empty = True
             slots: list[messages.Upward | None] = [
                 self._port,
                 self._graph,
