@@ -9,7 +9,8 @@ export function EventStrip() {
   const page = usePage();
   const warnings = (page.run.value?.warnings ?? []).filter((warning) => warning.time > page.dismissed.value);
   const newest = [...warnings].sort((a, b) => severityRank(b.severity) - severityRank(a.severity) || b.time - a.time)[0];
-  if (newest === undefined) return null;
+  // After the end the banner says how it ended; Events keep the rest.
+  if (newest === undefined || page.isOver.value) return null;
   return (
     <aside class={`strip is-${newest.severity}`} aria-label="Newest warning">
       <Icon name={newest.severity} />

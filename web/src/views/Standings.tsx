@@ -28,7 +28,7 @@ export function Standings() {
             Standings
           </button>
         </h2>
-        <span class="panel-note">{slowest === null ? (ranks.length > 1 ? "all ranks alike" : "") : `rank ${slowest.rank} is slowest: ${format.duration(ownStep(slowest))} a step`}</span>
+        <span class="panel-note">{slowest === null ? (ranks.filter((rank) => ownStep(rank) !== null).length > 1 ? "all ranks alike" : "") : `rank ${slowest.rank} is slowest: ${format.duration(ownStep(slowest))} a step`}</span>
       </header>
       {isOpen.value && (
         <>

@@ -2,7 +2,7 @@ import { ordinalOf } from "../state/epochs";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { latestOfHosts, loadOf } from "../state/load";
-import type { RankEntry } from "../wire/types.gen";
+import type { MetricEntry, RankEntry } from "../wire/types.gen";
 import { elapsedSeconds, etaSeconds } from "./clocks";
 import { usePage } from "./context";
 import { Meter } from "./Meter";
@@ -81,6 +81,7 @@ function Progress() {
   const page = usePage();
   const run = page.run.value;
   const hasEpoch = run?.epoch != null;
+  const step = run?.step ?? latestStep(page.model.value.metrics);
   return (
     <Vital label="Progress">
       <span class="vital-figure">
@@ -93,17 +94,22 @@ function Progress() {
         ) : (
           <>
             <small>step </small>
-            {format.count(run?.step)}
+            {format.count(step)}
           </>
         )}
       </span>
       <span class="vital-note">
-        {hasEpoch && `step ${format.count(run.step)}`}
+        {hasEpoch && `step ${format.count(step)}`}
         {run?.steps != null && ` of ${format.count(run.steps)}`}
         {!hasEpoch && run?.steps == null && "no epoch reported"}
       </span>
     </Vital>
   );
+}
+
+/** The farthest step that any metric has, for a run whose ranks are all gone. */
+function latestStep(metrics: MetricEntry[]): number | null {
+  return metrics.reduce<number | null>((most, metric) => (metric.last_step === null ? most : Math.max(most ?? 0, metric.last_step)), null);
 }
 
 function TimeLeft() {
