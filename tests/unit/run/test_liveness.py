@@ -220,3 +220,14 @@ def test_after_a_restart_of_the_controller_silence_begins_anew() -> None:
     play.do(inputs.Replayed(downtime_seconds=300.0))
     play.wait(1)
     assert play.states() == ["alive"]
+
+
+def test_the_last_step_stays_known_when_every_rank_has_failed() -> None:
+    play = Play(launched=True)
+    agent = play.agent()
+    for rank in range(2):
+        play.beat(play.hello(rank), step=40 + rank)
+    play.tell(agent, exited(1, signal="SIGKILL"))
+    assert play.run.step == 40
+    play.tell(agent, exited(0, signal="SIGTERM"))
+    assert play.run.step == 40
