@@ -190,14 +190,14 @@ class ColdView:
         found = self._fetch(f"SELECT {columns}", cuts, in_range=True)
         return {name: np.asarray(found[name]) for name in ROW}
 
-    def table(self, grid: Grid, cuts: Cuts, *, by_steps: bool) -> Columns:
+    def table(self, grid: Grid, cuts: Cuts) -> Columns:
         """Folded into the buckets of a grid."""
         table = self._buckets(grid, cuts, "value", "")
         with np.errstate(invalid="ignore"):
             is_finite = np.isfinite(table["total"]) & np.isfinite(table["low"]) & np.isfinite(table["high"])
         if not is_finite.all():
             table = self._buckets(grid, cuts, "value", " FILTER (isfinite(value))")
-        if by_steps:
+        if self.query.reduction == "sum":
             self._count_steps(table, grid, cuts)
         return table
 

@@ -98,6 +98,7 @@ def export_run(path: str | Path, format: str, out: IO[str] | None = None, target
     target = Path(target)
     temporary = target.with_name(f".{target.name}.tmp")
     try:
+        temporary.touch()
         if format == "parquet":
             count = _write_parquet(points, temporary)
         else:
@@ -135,7 +136,7 @@ def _to_stream(points: PointsOf, format: str, out: IO[str]) -> int:
 
 def _write_text(points: PointsOf, format: str, out: IO[str]) -> int:
     count = 0
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(_Lines(out), lineterminator="\r\n")
     if format == "csv":
         writer.writerow(COLUMNS)
     for rows in points.batches():
@@ -146,6 +147,16 @@ def _write_text(points: PointsOf, format: str, out: IO[str]) -> int:
             out.write("".join(map(_json_line, rows)))
     out.flush()
     return count
+
+
+class _Lines:
+    """Where csv writes its rows: only with this line end does it quote a carriage return in a name."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+
+    def write(self, row: str) -> None:
+        self._out.write(row[:-2] + "\n")
 
 
 def _csv_row(row: Row) -> Row:
@@ -168,6 +179,6 @@ def _write_parquet(points: PointsOf, target: Path) -> int:
     try:
         points.database.execute(f"COPY ({' UNION ALL '.join(points.queries)}) TO {quoted(target)} ({OPTIONS})")
         found = points.database.execute(f"SELECT count(*) FROM read_parquet({quoted(target)})").fetchall()
-    except duckdb.IOException as error:
-        raise StoreError(f"{target} cannot be written: {str(error).splitlines()[0]}") from error
+    except duckdb.Error as error:
+        raise StoreError(f"the points cannot be read, or not be written: {str(error).splitlines()[0]}") from error
     return int(np.asarray(found)[0, 0])

@@ -141,24 +141,24 @@ class SeriesReader:
 
     def _reduce_once(self, snapshot: Snapshot, query: SeriesQuery) -> Reduced:
         points = max(1, min(query.points, MAX_POINTS))
-        by_steps = query.reduction == "sum"
+        in_steps = query.reduction in ("sum", "last")
         view = self._cold.look(self._cursor(), snapshot.files, query)
         hot = _hot_rows(snapshot, query)
         cuts = view.cuts(hot)
         hot = _within(cuts.apply(hot), query)
         if view.count <= EXACT_ROWS:
             rows = join([view.rows(cuts), hot])
-            table, is_decimated = fold_rows(rows, query.x, points, by_steps=by_steps)
+            table, is_decimated = fold_rows(rows, query.x, points, in_steps=in_steps)
             return Reduced(table, is_decimated=is_decimated, marks=_marks(rows, query))
         low, high = view.bounds(axis_of(hot, query.x))
         grid = Grid.cover(low, high, points, is_whole=query.axis_is_whole)
         along = axis_of(hot, query.x)
         table = unite(
             [
-                view.table(grid, cuts, by_steps=by_steps),
-                fold(hot, grid.bucket(along), along, by_steps=by_steps),
+                view.table(grid, cuts),
+                fold(hot, grid.bucket(along), along, in_steps=in_steps),
             ],
-            by_steps=by_steps,
+            by_steps=query.reduction == "sum",
         )
         marks = [*view.marks(cuts, MAX_MARKS), *_marks(hot, query)] if (table["finite"] < table["count"]).any() else []
         return Reduced(table, is_decimated=bool((table["x_min"] < table["x_max"]).any()), marks=marks[:MAX_MARKS])

@@ -43,13 +43,13 @@ class Grid:
 
     def bucket(self, x: Array) -> Array:
         """Number of the bucket of each x, from 0."""
-        if x.dtype.kind in "iu" and self.width < 2**40:
+        if x.dtype.kind in "iu" and abs(self.origin) + self.width < 2**62:
             return (x.astype(np.int64) - np.int64(self.origin)) // np.int64(self.width)
         return np.floor((x.astype(np.float64) - self.origin) / self.width).astype(np.int64)
 
     def sql(self, column: str, *, is_whole: bool) -> str:
         """The same as an SQL expression."""
-        if is_whole and self.width < 2**40:
+        if is_whole and abs(self.origin) + self.width < 2**62:
             return f"({column} - ({int(self.origin)})) // {int(self.width)}"
         return f"floor(({column}::DOUBLE - ({self.origin!r})) * {1 / self.width!r})::BIGINT"
 
@@ -80,7 +80,7 @@ def join(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in filled]) for name in filled[0]}
 
 
-def fold_rows(rows: Columns, x: XAxis, points: int, *, by_steps: bool = False) -> tuple[Columns, bool]:
+def fold_rows(rows: Columns, x: XAxis, points: int, *, in_steps: bool = False) -> tuple[Columns, bool]:
     """Fold rows by their own x, or by buckets when there are more than `points`; whether it was the latter.
 
     On a time axis the values of several ranks at one step are one entry, as their clocks differ.
@@ -88,22 +88,22 @@ def fold_rows(rows: Columns, x: XAxis, points: int, *, by_steps: bool = False) -
     along = axis_of(rows, x)
     key = _cohort_key(rows) if x in ("time", "relative") else along
     if key is not None and _distinct(key) <= points:
-        return fold(rows, key, along, by_steps=by_steps), False
+        return fold(rows, key, along, in_steps=in_steps), False
     if not len(along):
         return fold(rows, along, along), False
     grid = Grid.cover(along.min(), along.max(), points, is_whole=along.dtype.kind in "iu")
-    table = fold(rows, grid.bucket(along), along, by_steps=by_steps)
+    table = fold(rows, grid.bucket(along), along, in_steps=in_steps)
     return table, bool((table["x_min"] < table["x_max"]).any())
 
 
-def fold(rows: Columns, key: Array, x: Array, *, by_steps: bool = False) -> Columns:
+def fold(rows: Columns, key: Array, x: Array, *, in_steps: bool = False) -> Columns:
     """Fold rows of equal key to one entry, in the order of the keys.
 
-    With `by_steps` the different steps of each entry are counted; else `steps` is 1.
+    With `in_steps` the rows of an entry are taken in the order of their steps and these are counted; else `steps` is 1.
     """
     if not len(key):
         return {name: np.empty(0, np.int64) for name in TABLE} | {"value": np.empty(0)}
-    order = np.lexsort((rows["step"], key)) if by_steps else np.argsort(key, kind="stable")
+    order = np.lexsort((rows["step"], key)) if in_steps else np.argsort(key, kind="stable")
     ordered = key[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     ends = np.r_[starts[1:], len(key)]
@@ -123,7 +123,7 @@ def fold(rows: Columns, key: Array, x: Array, *, by_steps: bool = False) -> Colu
             "count": ends - starts,
             "finite": np.add.reduceat(is_finite.astype(np.int64), starts),
             "bad": np.add.reduceat(np.where(is_finite, 0.0, value), starts),
-            "steps": _steps_in(ordered, step, starts) if by_steps else np.ones(len(starts), np.int64),
+            "steps": _steps_in(ordered, step, starts) if in_steps else np.ones(len(starts), np.int64),
             "last": value[ends - 1],
         }
 

@@ -34,6 +34,7 @@ def sorted_rows(batch: PointBatch, metrics: dict[int, str]) -> Columns:
     if len(order) and ((np.diff(step) < 0) & (np.diff(ordered.astype(np.int64)) == 0)).any():
         order = np.lexsort((batch.step, key))
     return {
+        "place": np.arange(len(order), dtype=np.int32),
         "metric": batch.metric[order],
         "rank": batch.rank[order],
         "generation": batch.generation[order],
@@ -60,14 +61,14 @@ def write_segment(
     _register_names(database, metrics, paths)
     try:
         path = folder.points / parquet_name(number, number)
-        return copy_whole(database, folder, path, points_query("segment_rows"))
+        return copy_whole(database, folder, path, points_query("segment_rows") + "ORDER BY place")
     finally:
         for name in ("segment_rows", "metric_names", "rank_paths"):
             database.unregister(name)
 
 
 def points_query(rows: str) -> str:
-    """SQL that gives registered rows the columns of `points`.
+    """SQL that gives registered rows the columns of `points`; their order, which joins lose, is in `place`.
 
     DuckDB reads a NaN of a numpy column as NULL; here it is a value and becomes NaN again.
     """

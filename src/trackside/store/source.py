@@ -1,5 +1,6 @@
 """A run folder as something to look at: finished, crashed, or still being written."""
 
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from trackside.store.cold import SeriesQuery
 from trackside.store.crashed import JournalTail
 from trackside.store.database import connect
 from trackside.store.folder import RunFolder
-from trackside.store.hot import PointTable
+from trackside.store.hot import PointTable, Snapshot
 from trackside.store.journal import Damage
 from trackside.store.query import SeriesReader
 from trackside.store.records import read_epochs, read_events, read_resources, row_counts
@@ -69,20 +70,28 @@ class FolderSource:
         self.folder = RunFolder.open(path)
         self._points: _Points | None = None
         self._catalog: tuple[int, list[SeriesOfRank]] | None = None
-        self._view, self._points = self._load()
-        self._reader = SeriesReader(lambda: self._table.snapshot())  # noqa: PLW0108 - `reload` may replace the table
+        self._lock = threading.Lock()
+        self._view = self._load()
+        self._reader = SeriesReader(self._snapshot)
 
     def reload(self) -> bool:
         """Look at the folder again; whether anything is new. Blocks: for the disk. Raises: RunFolderError."""
         before, rows = self._view, self._table.total
-        self._view, self._points = self._load()
+        self._view = self._load()
         return self._view != before or self._table.total != rows
 
     @property
     def _table(self) -> PointTable:
         return self._points.table if self._points is not None else PointTable()
 
-    def _load(self) -> tuple[_View, _Points]:
+    def _snapshot(self) -> Snapshot:
+        """The points as they were looked at, or as they are now when a writer has merged files since."""
+        snapshot = self._table.snapshot()
+        if all(path.exists() for path in snapshot.files):
+            return snapshot
+        return self._read_points().table.snapshot()
+
+    def _load(self) -> _View:
         document = self.folder.read_document()
         ranks: list[RankEntry] = _listed(self.folder, document.pop("rank_entries", []), list[RankEntry])
         metrics: list[MetricEntry] = _listed(self.folder, document.pop("metrics", []), list[MetricEntry])
@@ -97,21 +106,23 @@ class FolderSource:
                 resources = read_resources(database, points.layout.resources, MAX_RECORDS)
         except duckdb.Error as error:
             raise RunFolderError(f"{self.folder.path} is damaged: {str(error).splitlines()[0]}") from error
-        return _View(run, ranks, metrics, epochs, read_events(self.folder.events), resources), points
+        return _View(run, ranks, metrics, epochs, read_events(self.folder.events), resources)
 
     def _read_points(self) -> _Points:
         """Segments and what only the journal holds, of one moment."""
-        points = self._points
-        while True:
-            layout = look_at(self.folder)
-            if points is None or layout.points != points.layout.points:
-                files, unreadable = readable(layout.points)
-                table = PointTable(files=files, total=sum(row_counts(files)))
-                points = _Points(layout, table, JournalTail(table), unreadable)
-            points.tail.read(layout)
-            points = replace(points, layout=layout)
-            if look_at(self.folder).points == layout.points:  # else a journal file became a segment meanwhile
-                return points
+        with self._lock:
+            points = self._points
+            while True:
+                layout = look_at(self.folder)
+                if points is None or layout.points != points.layout.points:
+                    files, unreadable = readable(layout.points)
+                    table = PointTable(files=files, total=sum(row_counts(files)))
+                    points = _Points(layout, table, JournalTail(table), unreadable)
+                points.tail.read(layout)
+                points = replace(points, layout=layout)
+                if look_at(self.folder).points == layout.points:  # else a journal file became a segment meanwhile
+                    self._points = points
+                    return points
 
     def _read_catalog(self, table: PointTable) -> list[SeriesOfRank]:
         known = self._catalog

@@ -44,7 +44,7 @@ def test_others_read_points_with_nothing_of_ours(folder: RunFolder, database) ->
     assert types == ["VARCHAR", "VARCHAR", "INTEGER", "INTEGER", "INTEGER", "BIGINT", "DOUBLE", "DOUBLE"]
 
 
-def test_rows_are_sorted_however_they_came() -> None:
+def test_rows_are_sorted_however_they_came(folder: RunFolder, database) -> None:
     random = np.random.default_rng(1)
     count = 5000
     rows = PointBatch(
@@ -60,6 +60,9 @@ def test_rows_are_sorted_however_they_came() -> None:
     keys = list(zip(1 - found["metric"], found["rank"], found["generation"], found["step"], strict=True))
     assert keys == sorted(keys)
     assert sorted(found["value"].tolist()) == list(range(count))
+    frame = pd.read_parquet(write_segment(database, folder, 1, rows, NAMES))
+    assert frame[["series", "rank", "generation", "step"]].apply(tuple, axis=1).is_monotonic_increasing
+    assert sorted(frame["value"]) == list(range(count))
 
 
 def test_names_that_nobody_defined_lose_no_row(folder: RunFolder, database) -> None:
