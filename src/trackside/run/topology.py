@@ -2,7 +2,7 @@
 
 from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Moment
-from trackside.run.outputs import DefineRank, Instruction, PublishRun, Reply
+from trackside.run.outputs import DefineRank, Instruction, PublishEvent, PublishRun, Reply
 from trackside.run.state import Host, Rank, Run, Session
 from trackside.wire import messages
 from trackside.wire.ids import ROOT_PATH, host_path, rank_label, rank_path
@@ -49,15 +49,31 @@ def _is_possible(identity: messages.Identity) -> bool:
 
 def start_worker(run: Run, session: bytes, message: messages.WorkerStarted, now: Moment) -> list[Instruction]:
     """The agent has started a rank's process."""
-    identity = message.identity
+    identity, host = message.identity, run.sessions[session].host
     if not _is_possible(identity):
         return []
-    out = _place_rank(run, identity, run.sessions[session].host, now)
+    out = _start_again(run, identity, now) + _place_rank(run, identity, host, now)
     rank = run.ranks.get(identity.rank)
     if rank and rank.generation == identity.generation and rank.session is None:
-        out += _move_rank(run, rank, run.sessions[session].host, identity.local_rank)
+        if rank.state in ("late", "lost"):
+            out += rank_is_back(run, rank, now)
+        out += _move_rank(run, rank, host, identity.local_rank)
         rank.pid, rank.seen = message.pid, now.mono
     return [*out, PublishRun()]
+
+
+def _start_again(run: Run, identity: messages.Identity, now: Moment) -> list[Instruction]:
+    """A rank that had ended starts again in the same generation: torch elastic does not count a change of hosts as a
+    restart.
+    """
+    rank = run.ranks.get(identity.rank)
+    if rank is None or rank.generation != identity.generation or not rank.is_over:
+        return []
+    text = f"the launcher started {identity.world_size} ranks again"
+    out = raise_event(run, now, "restart", text, key="again", count=0)
+    run.restarts += sum(isinstance(said, PublishEvent) and said.is_new for said in out)
+    run.job = None
+    return out + _forget_ranks(run, [identity.rank])
 
 
 def elect_samplers(run: Run, name: str | None) -> list[Instruction]:

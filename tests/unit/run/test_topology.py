@@ -38,6 +38,23 @@ def test_b31_a_failed_generation_does_not_end_the_run_while_the_agent_lives() ->
     assert (play.run.ranks.alive, play.run.generation, play.ranks[0].restarts) == (1, 1, 1)
 
 
+def test_b31_ranks_started_again_without_a_new_count_are_fresh_ranks() -> None:
+    play = Play(launched=True)
+    agent = play.agent()
+    for rank in range(2):
+        play.tell(agent, started(rank, 2, 0))
+        play.hello(rank)
+        play.tell(agent, messages.WorkerExited(rank=rank, generation=0, time=1.0, signal="SIGTERM"))
+    assert play.states() == ["failed", "failed"]
+    for rank in range(3):
+        play.tell(agent, started(rank, 3, 0))
+        play.beat(play.hello(rank, world=3, key=b"s-new-%d........." % rank), step=7)
+    assert play.states() == ["alive"] * 3
+    assert [(entry.signal, entry.step, entry.restarts) for entry in play.ranks] == [(None, 7, 1)] * 3
+    assert [event.count for event in play.events("restart")] == [1]
+    assert play.run.warnings == []
+
+
 def test_b31_a_smaller_world_in_the_same_generation_leaves_no_ghosts() -> None:
     play = Play()
     for rank in range(4):
