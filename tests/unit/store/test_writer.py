@@ -287,7 +287,7 @@ def test_segments_that_fail_hold_up_no_commit(station: Station, disk: SickDisk, 
         assert station.writer.status().reason == "Input/output error"
         assert len(station.folder.journal_files()) == 2
     wait_until(lambda: len(station.folder.journal_files()) == 1, "the segment")
-    assert station.writer.status().reason is None
+    wait_until(lambda: station.writer.status().reason is None, "the recovery")
 
 
 def test_a_folder_that_was_removed_is_made_again(station: Station, disk: SickDisk) -> None:
