@@ -34,6 +34,9 @@ class Connection:
         host: One of the address's.
         session: Routing id.
 
+    Raises:
+        zmq.ZMQError: No such host.
+
     Threads: one. Blocks: never.
     """
 
@@ -51,7 +54,11 @@ class Connection:
         socket.curve_publickey = address.client_public.encode("ascii")
         socket.curve_secretkey = address.client_secret.encode("ascii")
         self._events = socket.get_monitor_socket(_DOWN)
-        socket.connect(f"tcp://{f'[{host}]' if ':' in host else host}:{address.port}")
+        try:
+            socket.connect(f"tcp://{f'[{host}]' if ':' in host else host}:{address.port}")
+        except zmq.ZMQError:
+            self.close()
+            raise
 
     def send(self, frame: bytes) -> bool:
         """Hand a frame to ZeroMQ; False when it takes no more now."""

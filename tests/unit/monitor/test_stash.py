@@ -1,0 +1,46 @@
+"""What is set before the link is up."""
+
+from trackside.monitor.stash import Stash
+from trackside.wire import messages
+
+PORT = messages.PortWish(port=7117)
+SVG = messages.SetGraph(svg="<svg/>", label="net", hash="abc")
+METADATA = messages.SetMetadata(text="{}")
+WATCHED = messages.SetMetadata(watched={"total": 1})
+HARDWARE = messages.SetHardware(cpu="cpu")
+
+
+def test_b07_it_is_drained_once_in_a_fixed_order() -> None:
+    stash = Stash()
+    for message in (HARDWARE, METADATA, SVG, PORT, WATCHED):
+        assert stash.put(message)
+    assert stash.drain() == [PORT, SVG, WATCHED, METADATA, HARDWARE]
+    assert stash.drain() == []
+
+
+def test_b06_the_last_write_of_a_slot_wins_and_an_absent_label_clears_nothing() -> None:
+    stash = Stash()
+    stash.put(PORT)
+    stash.put(messages.PortWish(port=1))
+    stash.put(SVG)
+    stash.put(messages.SetGraph(svg="<svg>2</svg>"))
+    stash.put(messages.SetGraph(label="other"))
+    stash.put(METADATA)
+    stash.put(messages.SetMetadata(text="[]"))
+    assert stash.drain() == [
+        messages.PortWish(port=1),
+        messages.SetGraph(svg="<svg>2</svg>", label="other", hash="abc"),
+        messages.SetMetadata(text="[]"),
+    ]
+
+
+def test_b08_graph_metadata_and_hardware_need_no_port() -> None:
+    stash = Stash()
+    for message in (SVG, METADATA, HARDWARE):
+        stash.put(message)
+    assert stash.drain() == [SVG, METADATA, HARDWARE]
+
+
+def test_what_has_no_slot_is_not_taken() -> None:
+    assert not Stash().put(messages.SetPlan(epochs=1))
+    assert Stash().drain() == []
