@@ -5,6 +5,7 @@ counted. It reads the run through a source whose answers are made on the event l
 """
 
 import asyncio
+import contextlib
 import importlib.metadata
 import logging
 import queue
@@ -73,6 +74,7 @@ class PluginSink:
         self._source = source
         self._failed = failed
         self._said = False
+        self._ending = False
         self._calls: queue.Queue[tuple[str, tuple[Any, ...]] | None] = queue.Queue(QUEUE_CALLS)
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"trackside-sink-{name}"[:15], daemon=True)
@@ -122,10 +124,9 @@ class PluginSink:
                 )
 
     def _put_end(self) -> None:
-        try:
+        self._ending = True
+        with contextlib.suppress(queue.Full):  # then it sees the flag once it has worked off what waits
             self._calls.put_nowait(None)
-        except queue.Full:
-            self.dropped_calls += 1
 
     def _fail(self, reason: str) -> None:
         if not self._said:
@@ -135,12 +136,18 @@ class PluginSink:
     def _run(self) -> None:
         try:
             sink = self._load()(self._source)
-            while (call := self._calls.get()) is not None:
+            while (call := self._next()) is not None:
                 self._do(sink, *call)
             asyncio.run(sink.shut_down())
         except Exception as error:  # noqa: BLE001 - top of thread
             log.exception("the sink %s has ended", self.name)
             self._fail(f"{type(error).__name__}: {error}")
+
+    def _next(self) -> tuple[str, tuple[Any, ...]] | None:
+        """The next call; None at the end, after all that was taken in."""
+        if self._ending and self._calls.empty():
+            return None
+        return self._calls.get()
 
     def _do(self, sink: Sink, call: str, arguments: tuple[Any, ...]) -> None:
         self._busy_since = time.monotonic()

@@ -1,0 +1,38 @@
+from tests.unit.server.made_run import MadeRun
+from trackside.sinks.prometheus import escape_label, format_value, write_metrics
+
+
+def test_every_last_value_with_its_rank_host_and_run():
+    text = write_metrics(MadeRun(), 2000.0)
+    assert 'trackside_metric{run="run-a",host="node-a",rank="0",name="loss"} 0.5\n' in text
+    assert 'trackside_metric{run="run-a",host="node-b",rank="1",name="a\\"b\\\\c\\nd"} NaN\n' in text
+    assert 'trackside_up{run="run-a",name="<b>tiny</b>"} 1.0\n' in text
+    assert 'trackside_rank_state{run="run-a",host="node-a",rank="0",state="alive"} 1.0\n' in text
+    assert 'trackside_rank_state{run="run-a",host="node-a",rank="0",state="lost"} 0.0\n' in text
+
+
+def test_d89_the_last_sign_of_life_is_a_timestamp():
+    text = write_metrics(MadeRun(), 2000.0)
+    assert 'trackside_rank_seen_timestamp_seconds{run="run-a",host="node-a",rank="0"} 1999.5\n' in text
+
+
+def test_b13_what_is_unknown_is_left_out():
+    text = write_metrics(MadeRun(), 2000.0)
+    assert "trackside_run_epoch" not in text
+    assert "None" not in text
+
+
+def test_the_format_is_kept():
+    lines = write_metrics(MadeRun(), 2000.0).split("\n")
+    assert lines[-1] == ""
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(families) == len(set(families))
+    for line in lines[:-1]:
+        assert line.startswith("#") or line.rpartition(" ")[0].endswith("}")
+
+
+def test_numbers_and_labels():
+    assert [format_value(v) for v in (1, 0.1, float("inf"), float("-inf"), float("nan"))] == [
+        "1.0", "0.1", "+Inf", "-Inf", "NaN",
+    ]  # fmt: skip
+    assert escape_label('a\\b"c\nd') == 'a\\\\b\\"c\\nd'
