@@ -86,7 +86,9 @@ def main() -> None:
     settled = min(seen, default=0) + 2 * HZ
     delays = sorted((at - first[step]) * 1000 for step, at in seen.items() if step in first and step >= settled)
     if not delays:
-        save("painted", "From log() to painted", [Figure("`log()` to painted", None, "ms", 100, note="nothing was seen")])
+        save(
+            "painted", "From log() to painted", [Figure("`log()` to painted", None, "ms", 100, note="nothing was seen")]
+        )
         return
     save(
         "painted",
