@@ -212,12 +212,12 @@ def main() -> None:
         [
             Figure(
                 "ingest with everything on, one core",
-                fast["values_per_s"] / 1e6,
+                fast["values"] / fast["cpu_s"] / 1e6,
                 "M values/s",
                 budget=1.0,
                 bound="least",
-                note=f"{BURST_RANKS} ranks, {SERIES} series; until durable, one open page; best of {REPEATS}; "
-                f"{fast['values'] / fast['cpu_s'] / 1e6:.1f} M values per second of CPU",
+                note=f"{BURST_RANKS} ranks, {SERIES} series, until durable, one open page; by the second of that core's "
+                f"own time, since others share it: {fast['values_per_s'] / 1e6:.2f} M by the clock, best of {REPEATS}",
             ),
             Figure(
                 f"{large['ranks']:,} ranks x {SERIES} series x 1 Hz",

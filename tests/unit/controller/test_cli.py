@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from trackside.cli import COMMANDS, main
+from trackside.store import RunFolder
+
+
+def test_help_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in COMMANDS)
+
+
+def test_without_a_command_it_is_wrong_use(capsys):
+    assert main([]) == 2
+    assert "usage:" in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("trackside ")
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_exists_and_says_the_same_of_itself(name):
+    import importlib
+
+    module = importlib.import_module(f"trackside.cli.{name}")
+    assert COMMANDS[name] == module.SUMMARY
+    assert callable(module.main)
+
+
+@pytest.mark.parametrize("name", ["ls", "export", "view", "controller"])
+def test_every_command_has_help(name, capsys):
+    assert main([name, "--help"]) == 0
+    assert f"trackside {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["dance"], "dance"),
+        (["--dance"], "--dance"),
+        (["ls", "--dance"], "--dance"),
+        (["controller", "--port", "99999"], "99999"),
+        (["view"], "RUN_DIR"),
+        (["view", "x", "--port", "y"], "'y'"),
+        (["export", "x", "--format", "pdf"], "pdf"),
+        (["export", "x", "--format", "parquet"], "--output"),
+        (["export", "x", "--json"], "--output"),
+    ],
+)
+def test_wrong_use_is_said_on_stderr_with_exit_code_2(arguments, named, capsys):
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("trackside")
+    assert named in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("command", ["view", "export"])
+def test_a_folder_that_is_no_run_is_said(command, tmp_path, capsys):
+    assert main([command, str(tmp_path)]) == 1
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+@pytest.fixture
+def runs(tmp_path) -> Path:
+    folder = RunFolder.create(tmp_path, "a\x1b[31m name", 1.0)
+    document = {"id": "x", "name": "a\x1b[31m name", "state": "finished", "started_at": 1.0, "elapsed_seconds": 75.0}
+    folder.document.write_text(json.dumps(document))
+    return tmp_path
+
+
+def test_runs_are_listed_without_their_control_characters(runs, capsys):
+    assert main(["ls", str(runs)]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "1m 15s" in out
+    assert "finished" in out
+
+
+def test_runs_are_listed_as_json(runs, capsys):
+    assert main(["ls", str(runs), "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)
+    assert (run["id"], run["state"], run["elapsed_seconds"]) == ("x", "finished", 75.0)
+
+
+def test_a_missing_folder_is_said(tmp_path, capsys):
+    assert main(["ls", str(tmp_path / "nowhere")]) == 1
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_importing_the_command_line_imports_no_command():
+    import subprocess
+    import sys
+
+    code = "import sys, trackside.cli; print([m for m in sys.modules if m in ('numpy','zmq','starlette','duckdb','torch')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,197 @@
+"""The listener with real sockets, in one loop."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from tests.unit.ingest.fake_rank import hello, points, session_id
+from trackside.errors import PortTakenError
+from trackside.ingest import listener as listener_module
+from trackside.ingest.keys import LinkKeys, make_keys
+from trackside.ingest.listener import Listener
+from trackside.ingest.reader import FrameReader
+from trackside.run.inputs import FrameRefused, MessageArrived, PointsArrived
+from trackside.wire import codec, messages
+
+pytestmark = pytest.mark.usefixtures("leak_check")
+
+
+class End:
+    """The controller's end, and the ranks' sockets."""
+
+    def __init__(self) -> None:
+        self.keys = make_keys()
+        self.inputs: list[Any] = []
+        self.reader = FrameReader(
+            "run-a",
+            keep=lambda *_: None,
+            send=self.answer,
+            ask_again=lambda session: None,
+        )
+        self.listener = Listener(self.keys, self.reader, lambda: self.inputs.extend(self.reader.take()))
+        self.listener.bind("127.0.0.1")
+        self.listener.start(asyncio.get_running_loop())
+        self.context: zmq.Context[Any] = zmq.Context()
+        self.ranks: list[zmq.Socket[bytes]] = []
+
+    def answer(self, session: bytes, message: messages.Downward) -> None:
+        self.listener.send(session, message)
+
+    def rank(self, number: int, keys: LinkKeys | None = None) -> zmq.Socket[bytes]:
+        keys = keys or self.keys
+        socket = self.context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.ROUTING_ID, session_id(number))
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.curve_serverkey = self.keys.server_public.encode()
+        socket.curve_publickey = keys.client_public.encode()
+        socket.curve_secretkey = keys.client_secret.encode()
+        socket.connect(f"tcp://127.0.0.1:{self.listener.port}")
+        self.ranks.append(socket)
+        return socket
+
+    async def until(self, look: Callable[[], Any], seconds: float = 5.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (found := look()):
+            assert time.monotonic() < deadline, "not in time"
+            self.listener.nudge()
+            await asyncio.sleep(0.005)
+        return found
+
+    def close(self) -> None:
+        for socket in self.ranks:
+            socket.close()
+        self.context.term()
+        self.listener.close()
+
+
+def play(scene: Callable[[End], Any]) -> None:
+    async def run() -> None:
+        end = End()
+        try:
+            await scene(end)
+        finally:
+            end.close()
+
+    asyncio.run(run())
+
+
+def of(end: End, kind: type) -> list[Any]:
+    return [event for event in end.inputs if isinstance(event, kind)]
+
+
+def test_frames_come_in_and_answers_go_out():
+    async def scene(end: End) -> None:
+        rank = end.rank(0)
+        rank.send(hello(0))
+        rank.send(codec.encode(points([{0: 1.5}], names={0: "loss"}), 1))
+        await end.until(lambda: of(end, PointsArrived))
+        end.listener.send(session_id(0), messages.Ack(durable_seq=1))
+        await end.until(lambda: rank.poll(0))
+        assert codec.decode_body(codec.open_envelope(rank.recv())) == messages.Ack(durable_seq=1)
+
+    play(scene)
+
+
+def test_an_answer_to_nobody_is_counted():
+    async def scene(end: End) -> None:
+        end.listener.send(b"s" * 16, messages.Ack(durable_seq=1))
+        assert end.reader.counters.replies_undelivered == 1
+
+    play(scene)
+
+
+def test_only_the_runs_key_opens_the_door():
+    async def scene(end: End) -> None:
+        end.rank(1, make_keys()).send(hello(1))
+        rank = end.rank(0)
+        rank.send(hello(0))
+        await end.until(lambda: end.reader.counters.peers_refused)
+        await end.until(lambda: end.reader.counters.frames)
+        end.inputs.extend(end.reader.take())
+        assert [event.kind for event in of(end, FrameRefused)] == ["wrong key"]
+        assert end.reader.counters.frames == 1
+
+    play(scene)
+
+
+def test_one_noisy_rank_does_not_starve_the_others(monkeypatch):
+    monkeypatch.setattr(listener_module, "SHARE_BYTES", 100_000)
+    arrivals: list[tuple[int, int]] = []
+
+    async def scene(end: End) -> None:
+        noisy, quiet = end.rank(0), end.rank(1)
+        noisy.send(hello(0))
+        quiet.send(hello(1))
+        await end.until(lambda: end.reader.counters.frames == 2)
+        loud = points([{0: float(n)} for n in range(4000)], names={0: "loss"})
+        feed = end.reader.feed
+        monkeypatch.setattr(
+            end.reader,
+            "feed",
+            lambda session, frame, at: (arrivals.append((session[-1], len(frame))), feed(session, frame, at)),
+        )
+        for seq in range(1, 41):
+            noisy.send(codec.encode(loud, seq))
+        quiet.send(codec.encode(messages.Heartbeat(sent_at=0.0, uptime_seconds=0.0)))
+        await end.until(lambda: of(end, MessageArrived))
+        before = arrivals.index(next(a for a in arrivals if a[0] == 1))
+        assert before < 10, "a heartbeat waits for no more than a few of another's frames"
+        await end.until(lambda: end.reader.counters.values == 40 * 4000)
+        assert end.reader.counters.frames_ahead == 0, "what was put off kept its order"
+
+    play(scene)
+
+
+def test_a_frame_beyond_the_limit_never_reaches_us():
+    async def scene(end: End) -> None:
+        rank = end.rank(0)
+        rank.send(hello(0))
+        await end.until(lambda: end.reader.counters.frames == 1)
+        rank.send(b"x" * (codec.MAX_FRAME_BYTES + 1))
+        other = end.rank(1)
+        other.send(hello(1))
+        await end.until(lambda: end.reader.counters.frames == 2)
+        assert end.reader.counters.frames_malformed == 0
+
+    play(scene)
+
+
+def test_messages_of_a_wrong_number_of_parts_are_counted():
+    async def scene(end: End) -> None:
+        rank = end.rank(0)
+        rank.send_multipart([b"a", b"b", b"c"])
+        rank.send(hello(0))
+        await end.until(lambda: end.reader.counters.frames == 1)
+        assert end.reader.counters.frames_malformed == 1
+
+    play(scene)
+
+
+def test_a_taken_port_is_an_error():
+    async def scene(end: End) -> None:
+        other = End()
+        try:
+            with pytest.raises(PortTakenError, match=str(end.listener.port)):
+                other.listener.bind("127.0.0.1", end.listener.port)
+        finally:
+            other.close()
+
+    play(scene)
+
+
+def test_closing_twice_is_closing_once():
+    async def scene(end: End) -> None:
+        end.listener.close()
+        end.listener.close()
+
+    play(scene)
+
+
+def test_keys_are_fresh_and_hidden():
+    assert make_keys() != make_keys()
+    assert msgspec.json.decode(msgspec.json.encode(make_keys()), type=LinkKeys)
