@@ -2,12 +2,14 @@
 
 import ast
 import inspect
+import itertools
 import json
 import re
 import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -222,6 +224,26 @@ def test_run_document_is_as_documented(root: Path, run_folder: Path) -> None:
     http = first_cells(section(page(root, "http"), "Documents").partition("### RunDocument")[2].partition("\n### ")[0])
     own = first_cells(section(page(root, "run-folder"), "run.json"))
     assert sorted(document) == sorted({*http, *own})
+
+
+# --- dependencies -----------------------------------------------------------------------------------------------------
+
+
+def dependencies_of(root: Path) -> set[str]:
+    """Every distribution and package that is asked for, ours left out."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    names = {re.split(r"[<>=\[~!; ]", text, maxsplit=1)[0] for text in asked} - {project["name"]}
+    package = json.loads((root / "web/package.json").read_text())
+    return {*names, *package.get("dependencies", {}), *package.get("devDependencies", {})}
+
+
+def test_every_dependency_has_its_reason(root: Path) -> None:
+    cells = re.findall(r"^\| (.*?) \|", (root / "docs/decisions/dependencies.md").read_text(), re.M)
+    given = {name.strip() for cell in cells for name in cell.split(",")}
+    wanted = dependencies_of(root)
+    assert {"duckdb", "uplot", "pytest"} <= wanted
+    assert wanted - given == set()
 
 
 # --- links ------------------------------------------------------------------------------------------------------------
