@@ -1,9 +1,8 @@
 """Trackside: the live dashboard that runs beside a PyTorch training job."""
 
-from typing import TYPE_CHECKING, Any
-
 from trackside._version import __version__
 
+TYPE_CHECKING = False  # what type checkers take for true; `typing` itself would be half of what this import costs
 if TYPE_CHECKING:
     from trackside.errors import TracksideError
     from trackside.monitor.api import Monitor
@@ -20,7 +19,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Public names are imported when they are first used, so that `import trackside` costs next to nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module 'trackside' has no attribute {name!r}")

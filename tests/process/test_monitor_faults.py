@@ -328,3 +328,36 @@ def test_a_rank_that_is_killed_leaves_no_process_behind_and_its_run_has_failed(s
     found = json.loads(document.read_text())
     assert (found["state"], found["ranks"]["failed"]) == ("failed", 1)
     assert (document.parent / "report.html").exists()
+
+
+def test_b05_a_second_monitor_adds_and_never_overwrites(start: Start) -> None:
+    code = """
+        import trackside
+        first = trackside.Monitor(epochs=3, name="first", config={"lr": 0.1})
+        second = trackside.Monitor(epochs=9, steps=100, name="second", config={"lr": 0.9, "seed": 1})
+        third = trackside.Monitor()
+        third.finish(); second.finish(); first.finish()
+    """
+    with FakeController() as controller:
+        assert ended(start(code, controller))[0] == 0
+        first, last = controller.of(messages.SetPlan)
+        assert first == messages.SetPlan(epochs=3, name="first", config='{"lr": 0.1}')
+        assert (last.epochs, last.steps, last.name) == (3, 100, "first")
+        assert json.loads(last.config) == {"lr": 0.1, "seed": 1}
+
+
+def test_a_process_may_have_one_run_after_the_other(start: Start, tmp_path: Path) -> None:
+    code = """
+        import trackside
+        for run in range(2):
+            trackside.init(project=f"p{run}")
+            trackside.log({"loss": float(run)})
+            trackside.finish()
+    """
+    code_, _, err = ended(start(code, TRACKSIDE_PORT="0"))
+    assert code_ == 0, err
+    wait_for(lambda: len(list(tmp_path.glob("runs/*/report.html"))) == 2, 30, "two reports")
+    wait_for(lambda: not list(tmp_path.glob("runs/*/journal")), 30, "two clean ends")
+    assert err.count("  report     ") == 2
+    names = {json.loads(path.read_text())["name"] for path in tmp_path.glob("runs/*/run.json")}
+    assert names == {"p0", "p1"}

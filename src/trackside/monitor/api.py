@@ -344,14 +344,15 @@ class Monitor:
     def _send_plan(
         self, epochs: int | None, steps: int | None, name: str | None, config: Mapping[str, Any] | None
     ) -> None:
-        text = to_json_text(config) if config is not None else None
-        if (epochs, steps, name, text) != (None, None, None, None):
-            self._send(messages.SetPlan(epochs=epochs, steps=steps, name=_utf8_or_none(name), config=text))
+        if self._runtime is not None:
+            plan = messages.SetPlan(epochs=epochs, steps=steps, name=_utf8_or_none(name))
+            self._runtime.plan(plan, config)
 
     @guarded
     def set_project(self, project: str) -> None:
         """The project this run belongs to."""
-        self._send(messages.SetPlan(project=_utf8(project)))
+        if self._is_open and self._runtime is not None:
+            self._runtime.plan(messages.SetPlan(project=_utf8(project)), None)
 
     # --- afterwards --------------------------------------------------------------------------------------------------
 
@@ -412,8 +413,7 @@ class Monitor:
             console.say(self._history.end_line())
         if self._copy_to is not None:
             self._copy_report(runtime, left_s)
-        runtime.say_report()
-        runtime.forget_controller()
+        runtime.say_report(left_s)
 
     def end(self) -> None:
         """The interpreter is ending without `finish`."""

@@ -168,6 +168,7 @@ class Link:
             self._work()
         except Exception:  # top of thread
             logger.exception("the link to the controller has ended; training goes on without it")
+            self.undelivered_frames = self.pending_frames
         finally:
             self._done.set()
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from trackside.monitor import console
@@ -18,6 +18,7 @@ from trackside.monitor.epochs import ClosedEpoch
 from trackside.monitor.facts import host_facts, process_facts
 from trackside.monitor.fork import ForkWatch
 from trackside.monitor.guard import FAULTS
+from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
 from trackside.monitor.pulse import Pulse
 from trackside.monitor.roles import LAUNCHER_PID, find_identity, is_disabled
@@ -31,6 +32,7 @@ from trackside.wire.machine import machine_id
 FINISH_S = 5.0
 """The longest that `finish` takes, all in all."""
 DELIVER_S = 4.0
+REPORT_S = 3.0
 SPOOL_FOLDER = "spool"
 _LOOK_S = 0.02
 _MOST_WARNINGS = 1_000
@@ -75,6 +77,9 @@ class Runtime:
         self._warned: set[str] = set()
         self._faults_told = 0
         self._url_line: str | None = None
+        self._is_report_said = False
+        self._plan = messages.SetPlan()
+        self._config: dict[str, Any] = {}
         self._encoder = Encoder(self.refuse, self.complain)
         self._starter = Starter(self.identity, name, directory, environ, self._warn)
         self._link = Link(
@@ -103,6 +108,21 @@ class Runtime:
         """Send a message, or stash it while the link is not up. Blocks: never."""
         if self._link.connected.is_set() or not self.stash.put(message):
             self._link.send(message)
+
+    def plan(self, plan: messages.SetPlan, config: Mapping[str, Any] | None) -> None:
+        """Say how long the job means to run and what belongs to it; what was said before stays as it is."""
+        known = self._plan
+        self._config = {**(config or {}), **self._config}
+        merged = messages.SetPlan(
+            epochs=known.epochs if known.epochs is not None else plan.epochs,
+            steps=known.steps if known.steps is not None else plan.steps,
+            name=known.name or plan.name,
+            project=known.project or plan.project,
+            config=to_json_text(self._config) if self._config else None,
+        )
+        if merged != known:
+            self._plan = merged
+            self._link.send(merged)
 
     def close_epoch(self, closed: ClosedEpoch) -> None:
         """Report an epoch once all values logged before are encoded."""
@@ -166,7 +186,9 @@ class Runtime:
         )
         delivered = self._link.close(DELIVER_S, goodbye)
         self.is_over = True
+        self._starter.forget()
         atexit.unregister(self.finish_at_exit)
+        atexit.register(self._starter.release)
         if not delivered:
             self._say_undelivered()
         return max(0.0, deadline - time.monotonic())
@@ -179,7 +201,8 @@ class Runtime:
         self.failed = self.failed or not clean
         for user in list(self.users):
             user.end()
-        self.finish(clean=clean)
+        self.say_report(self.finish(clean=clean))
+        self._starter.release()
 
     def wait_for_report(self, seconds: float) -> None:
         """Wait until the controller has written the report. Blocks: up to `seconds`."""
@@ -190,16 +213,20 @@ class Runtime:
                 return
             time.sleep(_LOOK_S)
 
-    def say_report(self) -> None:
-        """In a run of our own, say where the report is: nobody else does."""
-        if self._starter.is_ours and self.report_path is not None:
-            self.wait_for_report(1.0 if self.identity.world_size == 1 else 0.0)
-            later = "" if self.report_path.is_file() else "  (when the last rank has ended)"
-            console.say(f"  report     {self.report_path}{later}")
+    def say_report(self, seconds: float) -> None:
+        """In a run of our own, say once where the report is: nobody else does. Blocks: up to `seconds`."""
+        report = self.report_path
+        if not self._starter.is_ours or report is None or self._is_report_said:
+            return
+        self._is_report_said = True
+        is_alone = self.identity.world_size == 1
+        self.wait_for_report(min(seconds, REPORT_S) if is_alone else 0.0)
+        later = "being written" if is_alone else "written when the last rank has ended"
+        console.say(f"  report     {report}" + ("" if report.is_file() else f"  ({later})"))
 
-    def forget_controller(self) -> None:
-        """Nobody waits for the controller any more."""
-        self._starter.forget()
+    def has_left(self) -> bool:
+        """Whether nothing of it is left, its controller included."""
+        return self._starter.has_ended()
 
     def become_inert(self) -> None:
         """This is a forked child: no thread of ours runs here."""
@@ -331,6 +358,8 @@ class _Process:
 
     def __init__(self) -> None:
         self.current: Runtime | None = None
+        self.leaving: list[Runtime] = []
+        """Finished sessions whose controllers are still writing their reports; asked, so that no zombie stays."""
         self.making = threading.RLock()
         self.forks = ForkWatch()
 
@@ -351,6 +380,7 @@ def join_runtime(user: User, *, name: str | None, directory: str | None, resourc
         if current is not None and current.is_over and current.is_foreign:
             return None
         if current is None or current.is_over:
+            _process.leaving = [old for old in [*_process.leaving, current] if old is not None and not old.has_left()]
             current = Runtime(dict(os.environ), name=name, directory=directory, resources=resources)
             current.start()
             _process.current = current

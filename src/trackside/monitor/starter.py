@@ -95,16 +95,16 @@ class Starter:
 
     def check(self) -> None:
         """Start our controller again when it has died."""
-        if self._ready is not None and self.folder is not None:
+        if not self.gave_up and self._ready is not None and self.folder is not None:
             self._hear_ready()
             return
         process = self._process
-        if process is None or self.folder is None or process.poll() in (None, 0):
+        if self.gave_up or process is None or self.folder is None or process.poll() in (None, 0):
             return
         now = time.monotonic()
         if not self._restart_at:
             if self._restarts >= MOST_RESTARTS:
-                self._process = None
+                self.gave_up = True
                 self._warn(f"the controller died {self._restarts} times and stays down; training goes on without it")
                 return
             self._restart_at = now + self._pause_s
@@ -118,11 +118,15 @@ class Starter:
         return self._process is None or self._process.poll() is not None
 
     def forget(self) -> None:
-        """The end: the controller leaves by itself, nobody waits for it. Idempotent."""
+        """The end: the controller leaves by itself, and is not started again. Idempotent."""
+        self.gave_up = True
         self._close_ready()
-        if self._process is not None and self._process.poll() is None:
-            self._process.returncode = 0  # or Popen complains that it still runs
-        self._process = None
+
+    def release(self) -> None:
+        """The interpreter is ending: what still runs is nobody's concern. Idempotent."""
+        self.forget()
+        if not self.has_ended() and self._process is not None:
+            self._process.returncode = 0  # or `Popen` complains that it still runs
 
     def _find_or_start(self) -> ControllerAddress | None:
         now = time.monotonic()
