@@ -42,7 +42,7 @@ def read_catalog(snapshot: Snapshot) -> list[SeriesOfRank]:
         if snapshot.files:
             sources.append(f"SELECT * FROM read_parquet({file_list(snapshot.files)})")
         if snapshot.chunks:
-            register_rows(database, "hot_rows", snapshot.hot, snapshot.metrics, snapshot.paths)
+            register_rows(database, "hot_rows", snapshot.chunks, snapshot.names)
             sources.append(points_query("hot_rows"))
         if not sources:
             return []

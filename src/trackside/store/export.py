@@ -43,7 +43,7 @@ class PointsOf:
         self.queries = [f"SELECT {', '.join(COLUMNS)} FROM read_parquet({file_list(files)})"] if files else []
         if table.hot_rows:
             snapshot = table.snapshot()
-            register_rows(self.database, "journal_rows", snapshot.hot, snapshot.metrics, snapshot.paths)
+            register_rows(self.database, "journal_rows", snapshot.chunks, snapshot.names)
             self.queries.append(points_query("journal_rows"))
 
     def batches(self) -> Iterator[list[Row]]:

@@ -27,9 +27,14 @@ class Snapshot:
         """All hot rows as one batch; a copy when there are several chunks."""
         return concatenate(self.chunks)
 
-    def first(self, rows: int) -> PointBatch:
-        """The oldest hot rows."""
-        return concatenate(_split(self.chunks, rows)[0])
+    @property
+    def names(self) -> tuple[dict[int, str], dict[tuple[int, int], str]]:
+        """Metric names by id, and paths by (rank, generation)."""
+        return self.metrics, self.paths
+
+    def first(self, rows: int) -> list[PointBatch]:
+        """The oldest hot rows, as views."""
+        return _split(self.chunks, rows)[0]
 
 
 def rows_of(batch: PointBatch, rows: slice) -> PointBatch:

@@ -1,5 +1,6 @@
 """Rows to sorted Parquet files that appear by rename."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,74 +24,67 @@ which hardly repeat within a series, out of dictionaries."""
 POINT_ORDER = "series, rank, generation, step, time"
 RESOURCE_ORDER = "path, time"
 
-Columns = dict[str, npt.NDArray[Any]]
-
-
-def sorted_rows(batch: PointBatch, metrics: dict[int, str]) -> Columns:
-    """The rows in the order of a segment: by series name, rank, generation, step."""
-    key = _group_key(batch, metrics)
-    order = np.argsort(key, kind="stable")
-    step, ordered = batch.step[order], key[order]
-    if len(order) and ((np.diff(step) < 0) & (np.diff(ordered.astype(np.int64)) == 0)).any():
-        order = np.lexsort((batch.step, key))
-    return {
-        "place": np.arange(len(order), dtype=np.int32),
-        "metric": batch.metric[order],
-        "rank": batch.rank[order],
-        "generation": batch.generation[order],
-        "epoch": batch.epoch[order],
-        "step": batch.step[order],
-        "time": np.rint(batch.time[order] * TIME_GRID) / TIME_GRID,
-        "value": batch.value[order],
-    }
+Array = npt.NDArray[Any]
+Names = tuple[dict[int, str], dict[tuple[int, int], str]]
+"""Metric names by id, and paths by (rank, generation)."""
 
 
 def write_segment(
-    database: duckdb.DuckDBPyConnection,
-    folder: RunFolder,
-    number: int,
-    batch: PointBatch,
-    names: tuple[dict[int, str], dict[tuple[int, int], str]],
+    database: duckdb.DuckDBPyConnection, folder: RunFolder, number: int, chunks: Sequence[PointBatch], names: Names
 ) -> Path:
-    """Write rows as `points/<number>.parquet`; `names` are metric names by id, and paths by (rank, generation).
+    """Write rows as `points/<number>.parquet`, sorted by series name, rank, generation, step.
 
     Blocks: for the disk. Raises: OSError, duckdb.Error.
     """
-    metrics, paths = names
-    database.register("segment_rows", sorted_rows(batch, metrics))
-    _register_names(database, metrics, paths)
+    path = folder.points / parquet_name(number, number)
+    register_rows(database, "segment_rows", chunks, names)
     try:
-        path = folder.points / parquet_name(number, number)
-        return copy_whole(database, folder, path, points_query("segment_rows") + "ORDER BY place")
+        return copy_whole(database, folder, path, points_query("segment_rows"))
     finally:
-        for name in ("segment_rows", "metric_names", "rank_paths"):
-            database.unregister(name)
+        database.unregister("segment_rows")
+
+
+def register_rows(database: duckdb.DuckDBPyConnection, name: str, chunks: Sequence[PointBatch], names: Names) -> None:
+    """Make rows known to `points_query`, in the order of a segment."""
+    metrics, paths = names
+    metric = _column(chunks, "metric")
+    metrics = metrics | {key: f"unknown {key}" for key in np.unique(metric).tolist() if key not in metrics}
+    places = sorted(metrics, key=lambda key: metrics[key])
+    keys = np.array(places, np.int64)
+    by_id = np.argsort(keys)
+    place = by_id[np.searchsorted(keys[by_id], metric)].astype(np.int32)
+    rank, generation = _column(chunks, "rank"), _column(chunks, "generation")
+    order = _order(place, rank, generation, _column(chunks, "step"))
+    pair = _pair(rank, generation)[order]
+    pairs = np.array(sorted(paths), np.int64).reshape(-1, 2)
+    columns = {
+        "series_at": place[order] + np.int32(1),
+        "path_at": _positions(_pair(pairs[:, 0], pairs[:, 1]), pair),
+        "rank": rank[order],
+        "generation": generation[order],
+        "epoch": _column(chunks, "epoch")[order],
+        "step": _column(chunks, "step")[order],
+        "time": np.rint(_column(chunks, "time")[order] * TIME_GRID) / TIME_GRID,
+        "value": _column(chunks, "value")[order],
+    }
+    database.execute("SET VARIABLE series_names = ?::VARCHAR[]", [[metrics[key] for key in places]])
+    database.execute("SET VARIABLE rank_paths = ?::VARCHAR[]", [[paths[key] for key in sorted(paths)]])
+    database.register(name, columns)
 
 
 def points_query(rows: str) -> str:
-    """SQL that gives registered rows the columns of `points`; their order, which joins lose, is in `place`.
+    """SQL that gives registered rows the columns of `points`.
 
-    DuckDB reads a NaN of a numpy column as NULL; here it is a value and becomes NaN again.
+    Names are looked up in lists: a join would lose the order, and sorting again takes three times the memory. DuckDB
+    reads a NaN of a numpy column as NULL; here it is a value and becomes NaN again.
     """
     return f"""
-        SELECT coalesce(m.name, 'unknown ' || metric) AS series, p.path AS path, rank, generation,
-               nullif(epoch, {NO_EPOCH}) AS epoch, step,
+        SELECT list_extract(getvariable('series_names'), series_at) AS series,
+               list_extract(getvariable('rank_paths'), path_at) AS path,
+               rank, generation, nullif(epoch, {NO_EPOCH}) AS epoch, step,
                coalesce(time, 'NaN'::DOUBLE) AS time, coalesce(value, 'NaN'::DOUBLE) AS value
-        FROM {rows} LEFT JOIN metric_names m ON m.id = metric
-        LEFT JOIN rank_paths p USING (rank, generation)
+        FROM {rows}
     """
-
-
-def register_rows(
-    database: duckdb.DuckDBPyConnection,
-    name: str,
-    batch: PointBatch,
-    metrics: dict[int, str],
-    paths: dict[tuple[int, int], str],
-) -> None:
-    """Make rows known to `points_query`, in the order of a segment."""
-    database.register(name, sorted_rows(batch, metrics))
-    _register_names(database, metrics, paths)
 
 
 def merge_files(database: duckdb.DuckDBPyConnection, folder: RunFolder, files: list[Path], order: str) -> Path:
@@ -141,24 +135,35 @@ def plan_merge(files: list[tuple[Path, int]], *, most_files: int, small_rows: in
     return best if len(best) > 1 else []
 
 
-def _group_key(batch: PointBatch, metrics: dict[int, str]) -> npt.NDArray[Any]:
-    """One number a row that sorts by series name, rank, generation; of 16 bits where it fits, which sorts fastest."""
-    place = np.zeros(max(metrics, default=0) + 2, np.int64)
-    place[sorted(metrics, key=lambda metric: metrics[metric])] = np.arange(len(metrics))
-    if not len(batch):
-        return np.empty(0, np.uint16)
-    metric = np.minimum(batch.metric, len(place) - 1)
-    ranks, generations = int(batch.rank.max()) + 1, int(batch.generation.max()) + 1
-    key: npt.NDArray[np.int64] = (place[metric] * ranks + batch.rank) * generations + batch.generation
-    return key.astype(np.uint16) if len(place) * ranks * generations <= 65_536 else key
+def _column(chunks: Sequence[PointBatch], name: str) -> Array:
+    """One column of all chunks; together they would be a copy of everything."""
+    return np.concatenate([getattr(chunk, name) for chunk in chunks])
 
 
-def _register_names(
-    database: duckdb.DuckDBPyConnection, metrics: dict[int, str], paths: dict[tuple[int, int], str]
-) -> None:
-    database.register(
-        "metric_names", {"id": np.array([*metrics], np.int32), "name": np.array([*metrics.values()], object)}
-    )
-    keys = np.array([*paths], np.int32).reshape(-1, 2)
-    columns = {"rank": keys[:, 0].copy(), "generation": keys[:, 1].copy()}
-    database.register("rank_paths", {**columns, "path": np.array([*paths.values()], object)})
+def _order(place: Array, rank: Array, generation: Array, step: Array) -> Array:
+    """Where each row goes: by series name, rank, generation, step. Rows of a rank mostly come in their order."""
+    if not len(place):
+        return np.empty(0, np.int64)
+    ranks, generations = int(rank.max()) + 1, int(generation.max()) + 1
+    size = (int(place.max()) + 1) * ranks * generations
+    if size > 2**62 or rank.min() < 0 or generation.min() < 0:
+        return np.lexsort((step, generation, rank, place))
+    key = (place.astype(np.int64) * ranks + rank) * generations + generation
+    key = key.astype(np.uint16) if size <= 65_536 else key  # 16 bits sort fastest
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    steps_back = np.diff(step[order]) < 0
+    return np.lexsort((step, key)) if (steps_back & (ordered[1:] == ordered[:-1])).any() else order
+
+
+def _pair(rank: Array, generation: Array) -> Array:
+    pair: Array = (rank.astype(np.int64) << 32) | generation.astype(np.int64)
+    return pair
+
+
+def _positions(known: Array, asked: Array) -> Array:
+    """Place of each asked value among known ones, from 1; 0 for what is not known."""
+    if not len(known):
+        return np.zeros(len(asked), np.int32)
+    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return np.where(known[at] == asked, at + 1, 0).astype(np.int32)

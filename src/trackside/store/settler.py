@@ -29,7 +29,7 @@ MERGED_ROWS = 4_000_000
 """Rows of a merged file, at most; sorting more would spill to the disk for long."""
 SMALL_ROWS = 500_000
 """Files of more rows are merged only while there are far too many."""
-MEMORY_MB = 200
+MEMORY_MB = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,8 @@ class Settler:
             records.write_resources(self._duck(), folder, path, job.resources)
         if job.rows:
             snapshot = self._table.snapshot()
-            names = snapshot.metrics, snapshot.paths
-            path = segments.write_segment(self._duck(), folder, job.number, snapshot.first(job.rows), names)
+            rows = snapshot.first(job.rows)
+            path = segments.write_segment(self._duck(), folder, job.number, rows, snapshot.names)
             self._rows[path] = job.rows
             self._table.settle(job.rows, (*snapshot.files, path))
         done = job.number - 1 if job.is_last else job.number

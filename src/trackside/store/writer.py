@@ -40,7 +40,9 @@ ROTATE_ROWS = 1_000_000
 ROTATE_BYTES = 64 * 1024 * 1024
 ROTATE_SECONDS = 60.0
 MAX_WAITING_BYTES = 96 * 1024 * 1024
-MAX_HOT_ROWS = 6_000_000
+MOST_BACKLOG = 2
+"""Closed journal files that wait to become segments before the present one may grow beyond its size."""
+MAX_HOT_ROWS = 4_000_000
 RETRY_SECONDS = 0.5
 STALL_SECONDS = 2.0
 NOTICE_SECONDS = 0.5
@@ -445,7 +447,7 @@ class StoreWriter:
     def _want_checkpoint(self) -> None:
         size = self._file.size if self._file else 0
         is_due = time.monotonic() - self._file_since > ROTATE_SECONDS and size > self._head_bytes
-        if self._checkpoint_asked or self._settler.backlog or self._end is not None:
+        if self._checkpoint_asked or self._settler.backlog > MOST_BACKLOG or self._end is not None:
             return
         if self._is_resumed or self._file_rows >= ROTATE_ROWS or size >= ROTATE_BYTES or is_due:
             self._checkpoint_asked, self._is_resumed = True, False

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.store.station import batch
 from trackside.store import PointTable
 from trackside.store.hot import CHUNK_ROWS
+from trackside.wire.columns import concatenate
 
 
 def table_of(sizes: list[int]) -> PointTable:
@@ -22,7 +23,7 @@ def test_settled_rows_are_the_oldest(sizes: list[int], data: st.DataObject) -> N
     table, total = table_of(sizes), sum(sizes)
     rows = data.draw(st.integers(0, total))
     before = table.snapshot()
-    assert before.first(rows).value.tolist() == list(range(rows))
+    assert concatenate(before.first(rows)).value.tolist() == list(range(rows))
     table.settle(rows, (Path("000001.parquet"),))
     after = table.snapshot()
     assert after.hot.value.tolist() == list(range(rows, total))

@@ -36,7 +36,7 @@ class Shelf:
         self.table = PointTable()
         with connect() as database:
             for at, rows in enumerate(cold):
-                write_segment(database, self.folder, at + 1, rows, NAMES)
+                write_segment(database, self.folder, at + 1, [rows], NAMES)
         self.table.replace_files(tuple(self.folder.point_files()))
         for metric, name in NAMES[0].items():
             self.table.name_metric(metric, name)

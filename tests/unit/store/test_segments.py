@@ -9,7 +9,7 @@ import pytest
 from tests.unit.store.station import batch
 from trackside.store import COLUMNS, RunFolder
 from trackside.store.database import connect
-from trackside.store.segments import POINT_ORDER, merge_files, plan_merge, sorted_rows, write_segment
+from trackside.store.segments import POINT_ORDER, merge_files, plan_merge, write_segment
 from trackside.wire.columns import PointBatch, concatenate
 
 NAMES = ({0: "b", 1: "a"}, {(0, 0): "root/h/rank0", (1, 0): "root/h/rank1", (0, 1): "root/h/rank0"})
@@ -29,7 +29,7 @@ def test_others_read_points_with_nothing_of_ours(folder: RunFolder, database) ->
         ]
     )
     rows.epoch[0] = 4
-    path = write_segment(database, folder, 3, rows, NAMES)
+    path = write_segment(database, folder, 3, [rows], NAMES)
     assert path.name == "000003.parquet"
     frame = pd.read_parquet(folder.points)
     assert tuple(frame.columns) == COLUMNS
@@ -56,17 +56,13 @@ def test_rows_are_sorted_however_they_came(folder: RunFolder, database) -> None:
         time=np.arange(count, dtype=np.float64),
         value=np.arange(count, dtype=np.float64),
     )
-    found = sorted_rows(rows, NAMES[0])
-    keys = list(zip(1 - found["metric"], found["rank"], found["generation"], found["step"], strict=True))
-    assert keys == sorted(keys)
-    assert sorted(found["value"].tolist()) == list(range(count))
-    frame = pd.read_parquet(write_segment(database, folder, 1, rows, NAMES))
+    frame = pd.read_parquet(write_segment(database, folder, 1, [rows], NAMES))
     assert frame[["series", "rank", "generation", "step"]].apply(tuple, axis=1).is_monotonic_increasing
     assert sorted(frame["value"]) == list(range(count))
 
 
 def test_names_that_nobody_defined_lose_no_row(folder: RunFolder, database) -> None:
-    write_segment(database, folder, 1, batch([1.0, 2.0], metric=5, rank=8), NAMES)
+    write_segment(database, folder, 1, [batch([1.0, 2.0], metric=5, rank=8)], NAMES)
     frame = pd.read_parquet(folder.points)
     assert frame.series.tolist() == ["unknown 5"] * 2
     assert frame.path.isna().all()
@@ -76,14 +72,14 @@ def test_names_that_nobody_defined_lose_no_row(folder: RunFolder, database) -> N
 def test_a_name_may_be_anything(folder: RunFolder, database) -> None:
     names = ["", "'; DROP TABLE x; --", "<b>", "\x00", "🙂" * 100, "a\nb", "x" * 10_000]
     rows = concatenate([batch([float(at)], metric=at) for at in range(len(names))])
-    write_segment(database, folder, 1, rows, (dict(enumerate(names)), {}))
+    write_segment(database, folder, 1, [rows], (dict(enumerate(names)), {}))
     found = duckdb.sql(f"SELECT value, series FROM '{folder.points}/*.parquet'").fetchall()
     assert dict(found) == {float(at): name for at, name in enumerate(names)}
 
 
 def test_merging_keeps_every_row_and_the_order(folder: RunFolder, database) -> None:
     parts = [batch(np.arange(n), step=10 * n, metric=n % 2, rank=n % 3) for n in range(1, 6)]
-    files = [write_segment(database, folder, at + 1, part, NAMES) for at, part in enumerate(parts)]
+    files = [write_segment(database, folder, at + 1, [part], NAMES) for at, part in enumerate(parts)]
     merged = merge_files(database, folder, files, POINT_ORDER)
     assert merged.name == "000001-000005.parquet"
     assert all(path.exists() for path in files)
@@ -100,7 +96,7 @@ def test_a_segment_that_fails_leaves_nothing(folder: RunFolder, database, monkey
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="No space"):
-        write_segment(database, folder, 1, batch([1.0]), NAMES)
+        write_segment(database, folder, 1, [batch([1.0])], NAMES)
     assert [path for path in folder.path.rglob("*") if path.is_file()] == []
 
 
@@ -123,7 +119,7 @@ def test_neighbours_are_merged_while_they_are_small(rows: list[int], most_files:
 
 
 def stored_bytes(folder: RunFolder, database, rows: PointBatch, names: dict[int, str]) -> float:
-    path = write_segment(database, folder, 1, rows, (names, {(r, 0): f"root/h/rank{r}" for r in range(8)}))
+    path = write_segment(database, folder, 1, [rows], (names, {(r, 0): f"root/h/rank{r}" for r in range(8)}))
     return path.stat().st_size / len(rows)
 
 
