@@ -12,6 +12,7 @@ BARE = re.compile(r"(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:com|org|net|io))(?![\w.(-])
 THIS_MACHINE = re.compile(r"localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\]")
 RESERVED = re.compile(
     r"(.*\.)?(example|invalid|test|localhost|local|internal)(\.(com|org|net))?|(192\.0\.2|10\.\d+\.\d+)\.\d+"
+    r"|\[2001:db8:[0-9a-f:]*\]"
 )
 
 # A host that may stand in one kind of place, with the reason.
