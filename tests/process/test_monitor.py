@@ -353,3 +353,18 @@ def test_pickled_and_interactive_uses(station: Station, tmp_path: Path) -> None:
     returned, _, err = finish(start(code, tmp_path, station))
     assert returned == 0, err
     assert [(name, value) for name, _, _, value in station.points()] == [("loss", 1.0), ("loss", 2.0)]
+
+
+def test_a_name_that_utf8_cannot_hold_costs_no_epoch(station: Station, tmp_path: Path) -> None:
+    code = """
+        import trackside
+        mon = trackside.Monitor(epochs=1)
+        for epoch in mon.epochs():
+            mon.log({"loss": 1.0, "l\\ud800": 2.0})
+            mon.log_epoch(epoch, {"acc\\ud800": 0.5})
+        mon.finish()
+    """
+    returned, _, err = finish(start(code, tmp_path, station))
+    assert (returned, "was not sent" in err) == (0, False)
+    assert station.of(messages.EpochReport)[0].metrics == {"loss": 1.0, "l?": 2.0, "acc?": 0.5}
+    assert {name for name, *_ in station.points()} == {"loss", "l?", "acc?"}

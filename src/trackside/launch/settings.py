@@ -1,6 +1,7 @@
 """Trackside's own options of a launched run: argument before environment before default."""
 
 import argparse
+import socket
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,25 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
 
 
+def _address(bind: str | None) -> str | None:
+    """An address of this machine that a page can listen on.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if bind is None:
+        return None
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(bind, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(address)
+    except OSError as error:
+        raise UsageError(
+            f"--bind {bind}: {error.strerror or error}; name an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+        ) from error
+    return bind
+
+
 def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], default_name: str) -> RunSettings:
     """Return the settings, checked.
 
@@ -54,7 +74,7 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
         name=_first(namespace.name, environ.get("TRACKSIDE_NAME")) or default_name,
         directory=writable_directory(_first(namespace.dir, environ.get("TRACKSIDE_DIR")) or "runs"),
         port=number,
-        bind=_first(namespace.bind, environ.get("TRACKSIDE_BIND")),
+        bind=_address(_first(namespace.bind, environ.get("TRACKSIDE_BIND"))),
         page=not namespace.no_page,
         hold=namespace.hold,
         allowed_hosts=namespace.allowed_hosts,

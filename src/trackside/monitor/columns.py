@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable
 
 from trackside.monitor.buffer import NO_EPOCH, Call
-from trackside.monitor.epochs import EpochMeans
+from trackside.monitor.epochs import EpochMeans, sendable_name
 from trackside.wire.messages import SeriesDef
 
 MAX_NAME_LENGTH = 16_384
@@ -61,7 +61,7 @@ class Names:
 
     def _sendable(self, name: str, number: int) -> str:
         """The name as UTF-8 can hold it, cut when it is longer than any name should be."""
-        text = name.encode("utf-8", "replace").decode("utf-8")
+        text = sendable_name(name)
         if len(text) <= MAX_NAME_LENGTH:
             return text
         self._refuse(f"{name[:60]}…", f"a name of {len(name):,} characters; it is cut to {MAX_NAME_LENGTH:,}")

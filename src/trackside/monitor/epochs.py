@@ -10,6 +10,11 @@ MAX_OPEN = 1_000
 """Epochs whose values are summed at the same time; a script that never closes one must not fill the memory."""
 
 
+def sendable_name(name: str) -> str:
+    """The name as UTF-8 can hold it; what it cannot is a question mark, in points and epochs alike."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
 class EpochMeans:
     """This rank's mean of each metric over each epoch that is not closed."""
 
@@ -50,7 +55,7 @@ class ClosedEpoch:
         """The report, with this rank's means."""
         report = EpochReport(
             epoch=self.epoch,
-            metrics={**means, **self.given},
+            metrics={sendable_name(name): value for name, value in {**means, **self.given}.items()},
             batches=self.batches,
             samples=self.samples,
             seconds=self.seconds,

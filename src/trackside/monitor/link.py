@@ -88,6 +88,7 @@ class Link:
         dropped: Callable[[messages.Upward], None] | None = None,
     ) -> None:
         self.session = new_session()
+        self._began = time.monotonic()
         self.identity = identity
         self.welcome: messages.Welcome | None = None
         self.refused: str | None = None
@@ -250,6 +251,7 @@ class Link:
             process=process,
             sent_at=time.time(),
             resources=self._resources,
+            uptime_seconds=time.monotonic() - self._began,
         )
         self._outbox.hello = codec.encode(hello)
         return self._outbox.hello

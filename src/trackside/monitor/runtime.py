@@ -163,7 +163,7 @@ class Runtime:
         self._warned.add(kind)
         where = "" if self.identity.world_size == 1 else f"  [rank {self.identity.rank}]"
         console.say(f"  trackside: {console.clean(text)}{where}")
-        self._notice("value refused", text)
+        self._notice(f"value refused: {kind[:60]}", text)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

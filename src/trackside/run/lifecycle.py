@@ -112,7 +112,8 @@ def _failure(run: Run) -> str | None:
         key=lambda rank: (rank.signal == "SIGTERM", rank.ended_at or 0.0),
     )
     if failed:
-        more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
+        others = sum(rank.signal != "SIGTERM" for rank in failed[1:])
+        more = f"; {others} more failed" if others else ""
         return end_words(failed[0]) + more
     if run.job is not None and (run.job.exit_code or run.job.signal):
         how = f"was killed by {run.job.signal}" if run.job.signal else f"exited with code {run.job.exit_code}"

@@ -149,7 +149,7 @@ def _say_failed(run: Run, rank: Rank, now: Moment, *, is_known: bool) -> list[In
         now,
         "rank failed",
         f"{end_words(rank)}, {step}",
-        severity="critical",
+        severity="warn" if rank.signal == "SIGTERM" else "critical",
         path=path_of(rank),
         count=0 if is_known else 1,
         step=rank.step,

@@ -37,6 +37,10 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     latest: metrics.LatestCells
 
 
+EARLIEST_START_S = 3600.0
+"""A session older than this says nothing about when the run began."""
+
+
 class RunMachine:
     """State of one run and the rules that change it.
 
@@ -157,7 +161,15 @@ class RunMachine:
     # --- inputs ------------------------------------------------------------------------------------------------------
 
     def _session_opened(self, event: inputs.SessionOpened, now: Moment) -> list[Instruction]:
+        self._begin_no_later_than(now.mono - event.hello.uptime_seconds)
         return self._own_wish(now) + topology.open_session(self.state, event.hello, now)
+
+    def _begin_no_later_than(self, mono: float) -> None:
+        """A run began with its first session, which may have had to start the controller first."""
+        early = self.state.started_mono - mono
+        if 0 < early < EARLIEST_START_S and not self.state.sessions:
+            self.state.started_mono -= early
+            self.state.started_wall -= early
 
     def _message_arrived(self, event: inputs.MessageArrived, now: Moment) -> list[Instruction]:
         if event.session not in self.state.sessions:

@@ -78,6 +78,8 @@ class Hello(Message, frozen=True, kw_only=True, tag="hello"):
     sent_at: float
     resources: bool = True
     """False when this process must not be asked to sample its host."""
+    uptime_seconds: float = 0.0
+    """Monotonic time since the session began; it may be older than the controller that it starts."""
 
 
 class SeriesDef(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -104,3 +104,8 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(module.sys.modules, "torch.distributed", None)
     with pytest.raises(LaunchError, match="pip install torch"):
         parse_options(["train.py"], {})
+
+
+@pytest.mark.parametrize("bind", ["999.1.1.1", "no such host", "203.0.113.7"])
+def test_an_address_that_is_not_this_machines_is_wrong_use(bind: str) -> None:
+    assert f"--bind {bind}: " in refusal("--bind", bind, "train.py")

@@ -56,12 +56,13 @@ class Play:
         local: int | None = None,
         machine: str | None = None,
         key: bytes | None = None,
+        uptime: float = 0.0,
     ) -> bytes:
         session = key or f"s{generation}-{rank}".encode().ljust(16, b".")
         identity = messages.Identity(
             rank=rank, local_rank=rank if local is None else local, world_size=world, generation=generation
         )
-        self.do(inputs.SessionOpened(_hello(session, "rank", identity, host, machine)))
+        self.do(inputs.SessionOpened(_hello(session, "rank", identity, host, machine, uptime)))
         return session
 
     def agent(self, host: str = "a") -> bytes:
@@ -117,7 +118,12 @@ def batch(rows: list[tuple[int, int, int, float]], generation: int = 0) -> Point
 
 
 def _hello(
-    session: bytes, role: messages.Role, identity: messages.Identity | None, host: str, machine: str | None
+    session: bytes,
+    role: messages.Role,
+    identity: messages.Identity | None,
+    host: str,
+    machine: str | None,
+    uptime: float = 0.0,
 ) -> messages.Hello:
     return messages.Hello(
         session=session,
@@ -127,4 +133,5 @@ def _hello(
         host=messages.HostFacts(host=host, machine_id=machine or f"m-{host}"),
         process=messages.ProcessFacts(pid=4000 + (identity.rank if identity else 0)),
         sent_at=WALL,
+        uptime_seconds=uptime,
     )

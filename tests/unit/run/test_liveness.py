@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.run.play import Play
+from tests.unit.run.play import WALL, Play
 from trackside.run import inputs, outputs
 from trackside.wire import messages
 
@@ -130,7 +130,7 @@ def test_the_job_fails_with_the_culprit_named_not_its_victims() -> None:
     play.tell(agent, messages.JobEnded(time=2.0, exit_code=137))
     play.tell(agent, messages.Goodbye(time=2.0))
     play.wait(0.2)
-    assert (play.run.state, play.run.state_detail) == ("failed", "rank 1 on a was killed by SIGKILL; 2 more failed")
+    assert (play.run.state, play.run.state_detail) == ("failed", "rank 1 on a was killed by SIGKILL")
     assert [event.path for event in play.events("rank failed")] == ["root/a/rank1"]
 
 
@@ -231,3 +231,18 @@ def test_the_last_step_stays_known_when_every_rank_has_failed() -> None:
     assert play.run.step == 40
     play.tell(agent, exited(0, signal="SIGTERM"))
     assert play.run.step == 41
+
+
+def test_a_run_began_with_its_first_session_even_if_that_had_to_start_the_controller() -> None:
+    play = Play()
+    play.hello(0, world=2, uptime=2.5)
+    play.hello(1, world=2, uptime=9.0)
+    assert (play.run.elapsed_seconds, play.run.started_at) == (2.5, WALL - 2.5)
+
+
+def test_an_asked_for_end_is_no_critical_event() -> None:
+    play = Play(launched=True)
+    agent = play.agent()
+    play.hello(0, world=1)
+    play.tell(agent, exited(0, signal="SIGTERM"))
+    assert [event.severity for event in play.events("rank failed")] == ["warn"]

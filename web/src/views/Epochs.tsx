@@ -2,7 +2,7 @@ import * as format from "../lib/format";
 import { csv } from "../lib/csv";
 import { plain } from "../lib/text";
 import { save } from "../lib/save";
-import { bestOf, metricColumns } from "../state/epochs";
+import { bestOf, metricColumns, ordinalOf } from "../state/epochs";
 import { real } from "../wire/numbers";
 import type { EpochRecord } from "../wire/types.gen";
 import { usePage } from "./context";
@@ -52,7 +52,7 @@ export function Epochs() {
           </thead>
           <tbody>
             {[...epochs].reverse().map((record) => (
-              <Row key={record.epoch} record={record} metrics={metrics} best={best} hasGpu={hasGpu} />
+              <Row key={record.epoch} record={record} number={ordinalOf(record.epoch, epochs)} metrics={metrics} best={best} hasGpu={hasGpu} />
             ))}
           </tbody>
         </table>
@@ -63,16 +63,17 @@ export function Epochs() {
 
 interface RowProps {
   record: EpochRecord;
+  number: number;
   metrics: string[];
   best: Map<string, number | null>;
   hasGpu: boolean;
 }
 
-function Row({ record, metrics, best, hasGpu }: RowProps) {
+function Row({ record, number, metrics, best, hasGpu }: RowProps) {
   return (
     <tr class={record.complete ? "" : "is-open"}>
       <td class="figure">
-        {record.epoch}
+        {number}
         {!record.complete && <span class="tag">open</span>}
       </td>
       {metrics.map((name) => {

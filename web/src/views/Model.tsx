@@ -16,8 +16,8 @@ export function Model() {
   const url = svg === null || svg === "" ? null : `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   if (!hasPicture) {
     return (
-      <Empty title="No model to show">
-        <code>mon.watch(model)</code> draws the modules that really run; <code>mon.set_svg(svg)</code> shows a picture of your own.
+      <Empty title="No drawing of the model">
+        <code>mon.set_svg(svg)</code> shows a drawing of it. <code>mon.watch(model)</code> names it in the header and counts its parameters under Config.
       </Empty>
     );
   }
