@@ -147,6 +147,10 @@ class Job:
             self.process.wait(10)
         for pid in _processes_with("", str(self.runs)):
             os.kill(pid, signal.SIGKILL)
+        for reader, stream in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
+            reader.join(10)
+            if stream and not reader.is_alive():
+                stream.close()
 
 
 def _processes_with(*words: str) -> list[int]:

@@ -32,6 +32,7 @@ from trackside.wire.documents import (
     SeriesAnswer,
 )
 
+MOST_TRIES = 20
 MAX_RECORDS = 20_000
 ENDED = ("finished", "failed", "terminated")
 
@@ -126,11 +127,16 @@ class FolderSource:
 
     def _read_catalog(self, table: PointTable) -> list[SeriesOfRank]:
         known = self._catalog
-        if known is None or known[0] != table.total:
+        tries = 0
+        while known is None or known[0] != table.total:
             try:
                 self._catalog = known = (table.total, read_catalog(table.snapshot()))
             except duckdb.Error as error:
-                raise RunFolderError(f"{self.folder.points} is damaged: {str(error).splitlines()[0]}") from error
+                tries += 1
+                has_moved = not all(path.exists() for path in table.files)
+                if not has_moved or tries == MOST_TRIES:
+                    raise RunFolderError(f"{self.folder.points} is damaged: {str(error).splitlines()[0]}") from error
+                table = self._read_points().table  # a writer has merged files since
         return known[1]
 
     # --- what a RunSource answers ------------------------------------------------------------------------------------
