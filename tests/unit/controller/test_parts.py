@@ -21,10 +21,8 @@ from trackside.controller.identity import (
 from trackside.controller.url import PageAddress
 from trackside.controller.watch import ParentWatch, SessionWatch, is_running
 from trackside.errors import RunFolderError, UsageError
-from trackside.monitor import facts
 from trackside.store import RunFolder
 from trackside.wire import messages
-from trackside.wire.machine import machine_id
 
 # --- what is told to ranks ---------------------------------------------------------------------------------------
 
@@ -64,10 +62,6 @@ def test_who_must_send_again_is_welcomed_again_with_the_present_mark(marks, sent
     marks.ask_again(b"a")
     marks.ask_again(b"unknown")
     assert sent[-1] == (b"a", msgspec.structs.replace(WELCOME, durable_seq=5, machine_id="machine"))
-
-
-def test_both_sides_know_the_same_machine():
-    assert machine_id() == facts.machine_id()
 
 
 # --- the URL line ------------------------------------------------------------------------------------------------
