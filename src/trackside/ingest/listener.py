@@ -13,6 +13,8 @@ from trackside.ingest.keys import LinkKeys
 from trackside.ingest.reader import FrameReader
 from trackside.wire import codec, messages
 
+REST_S = 0.025
+"""Between two drains, unless more is waiting: what comes meanwhile is handed on together, which costs far less."""
 DRAIN_FRAMES = 512
 DRAIN_S = 0.02
 """Longest the loop belongs to one drain; then others have their turn."""
@@ -48,6 +50,7 @@ class Listener:
         self._waiting_bytes = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._again: asyncio.Handle | None = None
+        self._drained_at = 0.0
         self._address_refused: str | None = None
         self.port = 0
 
@@ -105,8 +108,20 @@ class Listener:
             self._context.term()
 
     def _schedule(self) -> None:
-        if self._again is None and self._loop is not None:
+        if self._again is not None or self._loop is None:
+            return
+        wait_s = self._drained_at + REST_S - self._loop.time()
+        if wait_s > 0:
+            self._loop.remove_reader(self._fd)  # or the loop would spin on what it already knows
+            self._again = self._loop.call_later(wait_s, self._wake)
+        else:
             self._again = self._loop.call_soon(self._drain)
+
+    def _wake(self) -> None:
+        """The rest is over."""
+        if self._loop is not None:
+            self._loop.add_reader(self._fd, self._schedule)
+            self._drain()
 
     def _drain(self) -> None:
         self._again = None
@@ -129,8 +144,18 @@ class Listener:
                 self._reader.feed(session, frame, self._clock())
         if read:
             self._drained()
-        if more or self._waiting:
-            self._schedule()
+        self._rest(is_more=more or bool(self._waiting))
+
+    def _rest(self, *, is_more: bool) -> None:
+        """After a drain: go on at once when more is waiting, else after the rest. The drain may have closed us."""
+        loop = self._loop
+        if loop is None:
+            return
+        self._drained_at = loop.time()
+        if is_more:
+            if self._again is not None:
+                self._again.cancel()
+            self._again = loop.call_soon(self._drain)
 
     def _read_waiting(self, shares: dict[bytes, int]) -> int:
         """Read what earlier drains put off, each session up to its share, in order."""
