@@ -32,6 +32,7 @@ def test_waiting_says_what_to_do(tmp_path: Path, page: Page, shoot) -> None:
         expect(page.get_by_text("Waiting for the first rank.")).to_be_visible()
         expect(page.get_by_role("group", name="Time left")).to_contain_text("unknown")
         shoot(page, "waiting")
+        page.goto("about:blank")  # a page that still listens would see the controller go
     finally:
         fleet.close()
 
