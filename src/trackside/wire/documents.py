@@ -40,6 +40,66 @@ class Warning(Document, frozen=True, kw_only=True):  # noqa: A001 - the field is
     text: str
 
 
+Bound = Literal["input", "compute", "communication", "memory"]
+
+
+class Verdict(Document, frozen=True, kw_only=True):
+    """Who or what costs the job time, with the figures that say so."""
+
+    id: int
+    kind: Literal["straggler", "data starvation", "imbalance", "memory growth", "slow step"]
+    text: str
+    """One sentence: who, in which phase, by how much, since when."""
+    path: str
+    rank: int | None = None
+    phase: str | None = None
+    module: str | None = None
+    """The module that costs it, where one stands out."""
+    since_step: int | None = None
+    since_time: float | None = None
+    until_step: int | None = None
+    """Set once the cause is gone."""
+    active: bool = True
+    pattern: Literal["once", "recurring", "chronic"] = "chronic"
+    own_seconds: float | None = None
+    """A step's mean in that phase, of the rank that is blamed."""
+    peer_seconds: float | None = None
+    """The same, median of its peers."""
+    gain_seconds: float | None = None
+    """What a step of the whole job would gain."""
+    steps: int = 0
+    """Steps looked at."""
+
+
+class SharePart(Document, frozen=True, kw_only=True):
+    """One rank's part of the global batch, and the one that would equalise the ranks' times."""
+
+    rank: int
+    share: float
+    suggested: float
+
+
+class Diagnosis(Document, frozen=True, kw_only=True):
+    """What the job's time goes into, over a sliding window of steps."""
+
+    steps: int
+    """Steps of the window."""
+    step_seconds: float | None
+    """Mean wall time of a step of the job."""
+    bound: Bound | None
+    """What the job as a whole waits for most; null when nothing stands out or it cannot be told."""
+    bound_text: str
+    """One sentence with figures."""
+    phases: dict[str, float] = {}
+    """Median over ranks of the mean seconds a step in each phase."""
+    gain_ratio: float | None = None
+    """Part of the step time that the job would gain if no rank were behind."""
+    verdicts: list[Verdict] = []
+    """Active ones first, the worst first; those that are over after them, at most 50."""
+    balance: list[SharePart] = []
+    """A suggestion, where another split of the batch would be worth it; empty otherwise."""
+
+
 class RunDocument(Document, frozen=True, kw_only=True):
     """`/api/v1/run` and `run.json`."""
 
@@ -77,6 +137,8 @@ class RunDocument(Document, frozen=True, kw_only=True):
     not_persisted_since: float | None = None
     """Set while the disk does not take what arrives."""
     clock_offset_max: float | None = None
+    diagnosis: Diagnosis | None = None
+    """Null until there is a basis."""
     has_graph: bool = False
     has_svg: bool = False
     schema_version: int = 1
@@ -135,6 +197,10 @@ class RankEntry(Document, frozen=True, kw_only=True):
     """NaN and infinite values it has logged."""
     dropped_points: int = 0
     restarts: int = 0
+    verdict: str | None = None
+    """Kind of the worst active verdict on it."""
+    suggested_share: float | None = None
+    """The part of the global batch that would equalise the ranks' times, where it is worth it."""
 
 
 class MetricEntry(Document, frozen=True, kw_only=True):
@@ -153,6 +219,95 @@ class MetricEntry(Document, frozen=True, kw_only=True):
     last: Number = None
     """Latest cohort value."""
     non_finite: int = 0
+
+
+class HeatAnswer(Document, frozen=True, kw_only=True):
+    """`/api/v1/heat`: what each rank's steps took over the whole run, thinned to a bounded number of columns.
+
+    Cells are mean seconds a step, row by row in the order of `ranks`; null where unknown or not reached.
+    """
+
+    ranks: list[int]
+    step: list[int]
+    """Last step of each column, ascending."""
+    time: list[float]
+    own: list[list[float | None]]
+    data: list[list[float | None]]
+    wall: list[list[float | None]]
+
+
+class TensorSpec(Document, frozen=True, kw_only=True):
+    """A tensor as it was in the recorded pass; the batch size is that pass's own."""
+
+    shape: list[int]
+    dtype: str
+
+
+class GraphNode(Document, frozen=True, kw_only=True):
+    """One module of the model."""
+
+    id: int
+    """Its place in `nodes`; the root is 0, a parent comes before its children."""
+    name: str
+    """Qualified name as in `named_modules()`; empty for the root."""
+    type: str
+    parent: int | None
+    parameters: int = 0
+    """Elements, children included, shared ones counted once."""
+    trainable: int = 0
+    buffers: int = 0
+    shared_with: list[int] = []
+    """Nodes that hold one of its own parameters too."""
+    calls: int | None = None
+    """Times it ran in the recorded pass; null when no pass was recorded."""
+    order: int | None = None
+    """Place in the order of first execution."""
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    hidden: int = 0
+    """Modules below it that were left out to bound the size."""
+    forward_seconds: float | None = None
+    backward_seconds: float | None = None
+    memory: int | None = None
+    """Bytes a forward has left allocated."""
+
+
+class GraphEdge(Document, frozen=True, kw_only=True):
+    """A tensor that flowed from one module's output to another's input."""
+
+    source: int
+    target: int
+    tensor: TensorSpec | None = None
+    count: int = 1
+
+
+class GraphParameters(Document, frozen=True, kw_only=True):
+    """Counts of elements over the whole model."""
+
+    total: int
+    trainable: int
+    frozen: int
+    shared: int = 0
+    """Elements that more than one module holds."""
+
+
+class GraphDocument(Document, frozen=True, kw_only=True):
+    """`/api/v1/graph`: the modules that really ran and the tensors that flowed between them."""
+
+    label: str | None
+    hash: str | None
+    parameters: GraphParameters
+    recorded: bool
+    """False: no pass has been recorded, and this is the module tree alone."""
+    note: str | None = None
+    """Why something is missing, for people."""
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    passes: int = 0
+    """Passes behind the times; 0: none yet."""
+    on_device: bool = False
+    timed_rank: int | None = None
+    """The rank whose times are shown: the slowest that has any."""
 
 
 class SeriesAnswer(Document, frozen=True, kw_only=True):
@@ -335,4 +490,6 @@ class Baked(Document, frozen=True, kw_only=True):
     resources: list[ResourceRecord]
     series: list[BakedSeries]
     graph: Any
+    """A `GraphDocument`, or null."""
     svg: str | None
+    heat: HeatAnswer | None = None

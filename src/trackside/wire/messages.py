@@ -128,6 +128,48 @@ class EpochReport(Message, frozen=True, kw_only=True, tag="epoch"):
     ended_at: float | None = None
 
 
+class StepTimes(Message, frozen=True, kw_only=True, tag="step times"):
+    """Where the time of some steps went, as columns: one entry a step, or a few short steps in one.
+
+    All columns are little-endian bytes. NaN means that it cannot be told.
+    """
+
+    phases: list[str]
+    """Names of the columns of `seconds`: `data`, `transfer`, `forward`, `backward`, `optimizer`, `collective`, `rest`, and
+    the user's own."""
+    step: bytes
+    """int64, the last step of the entry."""
+    count: bytes
+    """uint32, steps in the entry."""
+    ended_at: bytes
+    """float64, wall clock at the end of its last step."""
+    wall: bytes
+    """float64, seconds of all its steps."""
+    own: bytes
+    """float64, seconds of all its steps without waiting for peers."""
+    seconds: bytes
+    """float64, entries times phases, one row an entry."""
+    samples: bytes
+    """int64, samples of all its steps; -1: not counted."""
+
+
+class ModuleTimes(Message, frozen=True, kw_only=True, tag="module times"):
+    """Means of what the modules of the watched graph cost on this rank; the latest replaces those before."""
+
+    passes: int
+    """Passes measured, warm-up left out."""
+    on_device: bool = False
+    """Whether device events were read, not the host's clock."""
+    module: bytes
+    """uint32, ids of the graph's nodes, at most 4,096."""
+    forward: bytes
+    """float64, seconds of one forward, children included; NaN unknown."""
+    backward: bytes
+    """float64."""
+    memory: bytes = b""
+    """int64, bytes a forward has left allocated; empty: torch does not tell; -1 unknown."""
+
+
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU over one sampling interval. A figure that could not be read is None, never 0."""
 
@@ -386,6 +428,8 @@ class Refused(Message, frozen=True, kw_only=True, tag="refused"):
 Sequenced = (
     Points
     | EpochReport
+    | StepTimes
+    | ModuleTimes
     | ResourceSample
     | PortWish
     | SetMetadata

@@ -6,6 +6,7 @@ import type {
   BakedSeries,
   EpochRecord,
   EventRecord,
+  HeatAnswer,
   MetricEntry,
   PointsEvent,
   PointsUpdate,
@@ -186,6 +187,16 @@ function asBakedSeries(value: unknown): BakedSeries {
   return series;
 }
 
+/** What each rank's steps took. */
+export function asHeat(value: unknown): HeatAnswer {
+  return filled<HeatAnswer>(
+    value,
+    "heat",
+    { ranks: "list", step: "list", time: "list", own: "list", data: "list", wall: "list" },
+    {},
+  );
+}
+
 /** All a report holds. */
 export function asBaked(value: unknown): Baked {
   const from = fields(value, "report");
@@ -200,5 +211,6 @@ export function asBaked(value: unknown): Baked {
     series: list(from["series"] ?? [], "report.series").map(asBakedSeries),
     graph: from["graph"] ?? null,
     svg: typeof from["svg"] === "string" ? from["svg"] : null,
+    heat: from["heat"] ? asHeat(from["heat"]) : null,
   };
 }

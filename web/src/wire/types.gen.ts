@@ -51,6 +51,60 @@ export interface Warning {
   text: string;
 }
 
+/** Who or what costs the job time, with the figures that say so. */
+export interface Verdict {
+  id: number;
+  kind: "data starvation" | "imbalance" | "memory growth" | "slow step" | "straggler";
+  /** One sentence: who, in which phase, by how much, since when. */
+  text: string;
+  path: string;
+  rank: number | null;
+  phase: string | null;
+  /** The module that costs it, where one stands out. */
+  module: string | null;
+  since_step: number | null;
+  since_time: number | null;
+  /** Set once the cause is gone. */
+  until_step: number | null;
+  active: boolean;
+  pattern: "chronic" | "once" | "recurring";
+  /** A step's mean in that phase, of the rank that is blamed. */
+  own_seconds: number | null;
+  /** The same, median of its peers. */
+  peer_seconds: number | null;
+  /** What a step of the whole job would gain. */
+  gain_seconds: number | null;
+  /** Steps looked at. */
+  steps: number;
+}
+
+/** One rank's part of the global batch, and the one that would equalise the ranks' times. */
+export interface SharePart {
+  rank: number;
+  share: number;
+  suggested: number;
+}
+
+/** What the job's time goes into, over a sliding window of steps. */
+export interface Diagnosis {
+  /** Steps of the window. */
+  steps: number;
+  /** Mean wall time of a step of the job. */
+  step_seconds: number | null;
+  /** What the job as a whole waits for most; null when nothing stands out or it cannot be told. */
+  bound: "communication" | "compute" | "input" | "memory" | null;
+  /** One sentence with figures. */
+  bound_text: string;
+  /** Median over ranks of the mean seconds a step in each phase. */
+  phases: Record<string, number>;
+  /** Part of the step time that the job would gain if no rank were behind. */
+  gain_ratio: number | null;
+  /** Active ones first, the worst first; those that are over after them, at most 50. */
+  verdicts: Verdict[];
+  /** A suggestion, where another split of the batch would be worth it; empty otherwise. */
+  balance: SharePart[];
+}
+
 /** `/api/v1/run` and `run.json`. */
 export interface RunDocument {
   id: string;
@@ -86,6 +140,8 @@ export interface RunDocument {
   /** Set while the disk does not take what arrives. */
   not_persisted_since: number | null;
   clock_offset_max: number | null;
+  /** Null until there is a basis. */
+  diagnosis: Diagnosis | null;
   has_graph: boolean;
   has_svg: boolean;
   schema_version: number;
@@ -141,6 +197,10 @@ export interface RankEntry {
   non_finite: number;
   dropped_points: number;
   restarts: number;
+  /** Kind of the worst active verdict on it. */
+  verdict: string | null;
+  /** The part of the global batch that would equalise the ranks' times, where it is worth it. */
+  suggested_share: number | null;
 }
 
 /** One metric in `/api/v1/metrics`, in page order: `loss` first, then by name. */
@@ -158,6 +218,86 @@ export interface MetricEntry {
   /** Latest cohort value. */
   last: JsonNumber;
   non_finite: number;
+}
+
+/** `/api/v1/heat`: what each rank's steps took over the whole run, thinned to a bounded number of columns. Cells are mean seconds a step, row by row in the order of `ranks`; null where unknown or not reached. */
+export interface HeatAnswer {
+  ranks: number[];
+  /** Last step of each column, ascending. */
+  step: number[];
+  time: number[];
+  own: ((number | null)[])[];
+  data: ((number | null)[])[];
+  wall: ((number | null)[])[];
+}
+
+/** A tensor as it was in the recorded pass; the batch size is that pass's own. */
+export interface TensorSpec {
+  shape: number[];
+  dtype: string;
+}
+
+/** One module of the model. */
+export interface GraphNode {
+  /** Its place in `nodes`; the root is 0, a parent comes before its children. */
+  id: number;
+  /** Qualified name as in `named_modules()`; empty for the root. */
+  name: string;
+  type: string;
+  parent: number | null;
+  /** Elements, children included, shared ones counted once. */
+  parameters: number;
+  trainable: number;
+  buffers: number;
+  /** Nodes that hold one of its own parameters too. */
+  shared_with: number[];
+  /** Times it ran in the recorded pass; null when no pass was recorded. */
+  calls: number | null;
+  /** Place in the order of first execution. */
+  order: number | null;
+  inputs: TensorSpec[];
+  outputs: TensorSpec[];
+  /** Modules below it that were left out to bound the size. */
+  hidden: number;
+  forward_seconds: number | null;
+  backward_seconds: number | null;
+  /** Bytes a forward has left allocated. */
+  memory: number | null;
+}
+
+/** A tensor that flowed from one module's output to another's input. */
+export interface GraphEdge {
+  source: number;
+  target: number;
+  tensor: TensorSpec | null;
+  count: number;
+}
+
+/** Counts of elements over the whole model. */
+export interface GraphParameters {
+  total: number;
+  trainable: number;
+  frozen: number;
+  /** Elements that more than one module holds. */
+  shared: number;
+}
+
+/** `/api/v1/graph`: the modules that really ran and the tensors that flowed between them. */
+export interface GraphDocument {
+  label: string | null;
+  hash: string | null;
+  parameters: GraphParameters;
+  /** False: no pass has been recorded, and this is the module tree alone. */
+  recorded: boolean;
+  /** Why something is missing, for people. */
+  note: string | null;
+  nodes: GraphNode[];
+  edges: GraphEdge[];
+  /** Passes behind the times; 0: none yet. */
+  passes: number;
+  on_device: boolean;
+  /** The rank whose times are shown: the slowest that has any. */
+  timed_rank: number | null;
 }
 
 /** `/api/v1/series`: columns of equal length, ascending in `x`. Each entry is one x, or one bucket when the series was decimated: `min` and `max` are the extremes over everything in it, so no spike is lost. */
@@ -322,8 +462,10 @@ export interface Baked {
   events: EventRecord[];
   resources: ResourceRecord[];
   series: BakedSeries[];
+  /** A `GraphDocument`, or null. */
   graph: unknown;
   svg: string | null;
+  heat: HeatAnswer | null;
 }
 
 /** The stream's events, by name, with the type of each one's data. */
