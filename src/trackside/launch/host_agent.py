@@ -150,39 +150,48 @@ class HostAgent:
             _logger.exception("the launcher no longer samples its host")
 
     def _sample_until_stopped(self) -> None:
-        host = HostSampler(self._directory)
+        host: HostSampler | None = None
         ranks: dict[int, RankSampler] = {}
         since, due = time.monotonic(), time.monotonic() + _SAMPLE_S
         while not self._stop.wait(_TICK_S):
+            link = self._link
+            if link is None:  # nobody could use it
+                since, due = time.monotonic(), time.monotonic() + _SAMPLE_S
+                continue
             running = self._running
             _follow_ranks(ranks, running, self._environ)
-            host.tick()
+            if link.samples_host:
+                host = host or HostSampler(self._directory)
+                host.tick()
             for sampler in ranks.values():
                 sampler.tick()
             now = time.monotonic()
             if now >= due:
-                self._send_samples(host, ranks, running, now - since)
+                _send_samples(link, host, ranks, running, now - since)
                 since, due = now, max(now, due + _SAMPLE_S)
         _follow_ranks(ranks, (), self._environ)
-        host.close()
+        if host is not None:
+            host.close()
 
-    def _send_samples(
-        self, host: HostSampler, ranks: Mapping[int, RankSampler], running: tuple[Worker, ...], interval_s: float
-    ) -> None:
-        link = self._link
-        if link is None:
-            return
-        now = time.time()
-        if link.samples_host:
-            link.send(messages.ResourceSample(time=now, interval_seconds=interval_s, host=host.sample()))
-        for worker in running:
-            sampler = ranks.get(worker.pid)
-            if sampler is None:
-                continue
-            sample = sampler.sample()
-            if sample.memory is not None:
-                number = worker.identity.rank
-                link.send(messages.ResourceSample(time=now, interval_seconds=interval_s, rank=sample, of_rank=number))
+
+def _send_samples(
+    link: AgentLink,
+    host: HostSampler | None,
+    ranks: Mapping[int, RankSampler],
+    running: tuple[Worker, ...],
+    interval_s: float,
+) -> None:
+    now = time.time()
+    if host is not None and link.samples_host:
+        link.send(messages.ResourceSample(time=now, interval_seconds=interval_s, host=host.sample()))
+    for worker in running:
+        sampler = ranks.get(worker.pid)
+        if sampler is None:
+            continue
+        sample = sampler.sample()
+        if sample.memory is not None:
+            number = worker.identity.rank
+            link.send(messages.ResourceSample(time=now, interval_seconds=interval_s, rank=sample, of_rank=number))
 
 
 def _alive(running: tuple[Worker, ...]) -> messages.WorkerAlive:

@@ -22,8 +22,14 @@ def host_facts() -> HostFacts:
         cpu_model=cpu_model(),
         cpu_threads=cpu_threads(),
         memory_bytes=machine_memory_bytes(),
-        platform=platform.platform(),
+        platform=_system(),
     )
+
+
+def _system() -> str:
+    """Kernel and architecture; `platform.platform()` would start `uname` to learn as much."""
+    system = os.uname()
+    return f"{system.sysname}-{system.release}-{system.machine}"
 
 
 def process_facts() -> ProcessFacts:

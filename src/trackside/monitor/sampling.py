@@ -64,13 +64,12 @@ class Sampling:
         rank = RankSampler(os.getpid(), self._local_rank, self._environ)
         host: HostSampler | None = None
         since = time.monotonic()
-        while not self._stop.wait(TICK_S if gpu is not None else SAMPLE_S):
+        while not self._stop.wait(TICK_S if rank.watches_gpus else SAMPLE_S):
             if self._sink.samples_host and host is None:
                 host = HostSampler(os.curdir)
-            if gpu is not None:
-                rank.tick()
-                if host is not None:
-                    host.tick()
+            rank.tick()
+            if host is not None and self._sink.samples_host:
+                host.tick()
             now = time.monotonic()
             if now - since >= SAMPLE_S - TICK_S / 2:
                 self._take(rank, host if self._sink.samples_host else None, now - since)

@@ -71,19 +71,34 @@ def is_fresh(run: Run, sampled_at: float | None) -> bool:
 def mark_ours(run: Run, sample: messages.HostSample) -> messages.HostSample:
     """Mark the GPUs that a rank of this job was assigned."""
     ours = {rank.sample.gpu.uuid for rank in run.ranks.values() if rank.sample and rank.sample.gpu}
-    gpus = [msgspec.structs.replace(gpu, ours=gpu.uuid in ours or bool(gpu.ours)) for gpu in sample.gpus]
+    gpus = [
+        msgspec.structs.replace(gpu, ours=gpu.uuid in ours or bool(gpu.ours)) if gpu.uuid is not None else gpu
+        for gpu in sample.gpus
+    ]
     return msgspec.structs.replace(sample, gpus=gpus)
+
+
+def distinct_gpus(ranks: list[Rank]) -> list[GpuSample]:
+    """The ranks' devices, each once however many ranks share it."""
+    found: dict[object, GpuSample] = {}
+    for rank in ranks:
+        gpu = rank.sample.gpu if rank.sample else None
+        if gpu is not None:
+            unnamed = (rank.host, rank.rank if gpu.mig else gpu.index)  # slices of one card share its index
+            found.setdefault(gpu.uuid if gpu.uuid is not None else unnamed, gpu)
+    return list(found.values())
 
 
 def cluster_figures(run: Run) -> dict[str, float | int | None]:
     """CPU and memory once per host, GPU figures over the ranks that report them; absent is None."""
     hosts = [host.sample for host in run.hosts.values() if host.sample and is_fresh(run, host.sampled_at)]
-    gpus = [rank.sample.gpu for rank in _sampled_ranks(run) if rank.sample and rank.sample.gpu]
+    ranks = _sampled_ranks(run)
+    gpus = distinct_gpus(ranks)
     return {
         "cpu": _mean([host.cpu for host in hosts]),
         "memory_used": _sum([host.memory_used for host in hosts]),
         "memory_total": _sum([host.memory_total for host in hosts]),
-        "gpu": _mean([gpu.util for gpu in gpus]),
+        "gpu": _mean([rank.sample.gpu.util for rank in ranks if rank.sample and rank.sample.gpu]),
         "vram_used": _sum([gpu.memory_used for gpu in gpus]),
         "vram_total": _sum([gpu.memory_total for gpu in gpus]),
     }
@@ -142,8 +157,9 @@ def _weight(record: ResourceRecord) -> int:
 
 
 def _host_record(run: Run, host: str, sample: messages.HostSample, time: float) -> ResourceRecord:
-    own = [rank.sample.gpu for rank in _sampled_ranks(run) if rank.host == host and rank.sample and rank.sample.gpu]
-    gpus = own or sample.gpus
+    ranks = [rank for rank in _sampled_ranks(run) if rank.host == host]
+    gpus = distinct_gpus(ranks) or sample.gpus
+    utils = [rank.sample.gpu.util for rank in ranks if rank.sample and rank.sample.gpu] or [gpu.util for gpu in gpus]
     return ResourceRecord(
         time=time,
         path=host_path(host),
@@ -159,7 +175,7 @@ def _host_record(run: Run, host: str, sample: messages.HostSample, time: float) 
         disk_written=sample.disk_written,
         disk_used=sample.disk_used,
         disk_total=sample.disk_total,
-        gpu_util=_mean([gpu.util for gpu in gpus]),
+        gpu_util=_mean(utils),
         gpu_util_peak=_max([gpu.util_peak for gpu in gpus]),
         vram_used=_sum([gpu.memory_used for gpu in gpus]),
         vram_total=_sum([gpu.memory_total for gpu in gpus]),
@@ -191,7 +207,7 @@ def _root_record(run: Run, now: Moment) -> ResourceRecord | None:
         gpu_util_peak=_max([gpu.util_peak for gpu in entries]),
         vram_used=_whole(figures["vram_used"]),
         vram_total=_whole(figures["vram_total"]),
-        power=_sum_float([gpu.power for gpu in entries]),
+        power=_sum_float([gpu.power for gpu in distinct_gpus(ranks)]),
         temperature=_max([gpu.temperature for gpu in entries]),
         gpus=entries,
     )

@@ -81,14 +81,40 @@ def test_b24_hardware_is_grouped_by_host_in_topology_order() -> None:
     assert play.run.hardware == "a: EPYC | gr=1 lr=1: A100 | b: Xeon | gr=3 lr=1: H200"
 
 
+def test_b24_the_cpu_is_that_of_the_hosts_first_rank_that_has_reported() -> None:
+    play = Play()
+    one, zero = play.hello(1, world=2), play.hello(0, world=2)
+    play.tell(one, messages.SetHardware(cpu="EPYC (64 threads)", gpu="A100"))
+    assert play.run.hardware == "a: EPYC (64 threads) | gr=1 lr=1: A100"
+    play.tell(zero, messages.SetHardware(cpu="EPYC (32 threads)", gpu="A100"))
+    assert play.run.hardware == "a: EPYC (32 threads) | gr=0 lr=0: A100 | gr=1 lr=1: A100"
+    play.tell(zero, messages.SetHardware(cpu="EPYC (32 threads)", gpu=None))
+    assert play.asked(outputs.SetHardware)[-1].text == "a: EPYC (32 threads) | gr=1 lr=1: A100", "rebuilt each time"
+
+
+def test_b24_d18_the_line_is_the_union_of_all_hosts_in_the_order_of_their_ranks() -> None:
+    play = Play()
+    for rank, name in ((5, "c"), (2, "b"), (0, "z"), (1, "z"), (3, "b"), (4, "c")):
+        session = play.hello(rank, world=6, host=name, local=rank % 2)
+        play.tell(session, messages.SetHardware(cpu=f"cpu of {name}", gpu=f"gpu{rank}"))
+    assert play.run.hardware == (
+        "z: cpu of z | gr=0 lr=0: gpu0 | gr=1 lr=1: gpu1"
+        " | b: cpu of b | gr=2 lr=0: gpu2 | gr=3 lr=1: gpu3"
+        " | c: cpu of c | gr=4 lr=0: gpu4 | gr=5 lr=1: gpu5"
+    )
+
+
 def test_b24_a_rank_outside_the_world_is_ignored() -> None:
     play = Play()
-    play.hello(0, world=2)
-    play.machine.state.world_size = 2
-    seven = play.hello(7, world=2)
-    play.machine.state.world_size = 2
-    play.tell(seven, messages.SetHardware(cpu="nobody's", gpu=None))
-    assert play.run.hardware is None
+    zero, three = play.hello(0, world=4), play.hello(3, world=4)
+    play.tell(three, messages.SetHardware(cpu="of the old world", gpu="A100"))
+    seven = play.hello(7, world=4)
+    assert play.tell(seven, messages.SetHardware(cpu="nobody's", gpu=None)) == []
+    again = play.hello(0, world=2, generation=1)
+    play.tell(again, messages.SetHardware(cpu="EPYC", gpu=None))
+    play.tell(three, messages.SetHardware(cpu="a ghost's", gpu="A100"))
+    play.tell(zero, messages.SetHardware(cpu="a ghost's", gpu="A100"))
+    assert play.run.hardware == "a: EPYC"
 
 
 def test_b17_the_agent_samples_its_host_else_the_lowest_rank_and_another_follows_a_lost_one() -> None:

@@ -1,5 +1,5 @@
 """Shared by the samplers' tests."""
 
-from tests.unit.samplers.nvidia import machine
+from tests.unit.samplers.nvidia import driver, machine
 
-__all__ = ["machine"]
+__all__ = ["driver", "machine"]

@@ -3,11 +3,14 @@
  * FAKE_NVML_NAMES  models, separated by `|`, given out in turn (default: all "Fake H100")
  * FAKE_NVML_MIG    indices of GPUs in MIG mode, each with two slices, for instance "2,5"
  * FAKE_NVML_FAIL   names of functions that answer "no permission"
+ * FAKE_NVML_HANG   names of functions that never come back
+ * FAKE_NVML_CALLS  a file that gets a line for every call: the function's name
  * A handle is 1 + index, or 100 + 10 * index + slice.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GPUS 8
 #define OK 0
@@ -42,10 +45,20 @@ static int in_mig_mode(int index) {
     return named("FAKE_NVML_MIG", word);
 }
 
-#define GUARD if (named("FAKE_NVML_FAIL", __func__)) return NO_PERMISSION
+static void enter(const char *function) {
+    const char *path = getenv("FAKE_NVML_CALLS");
+    FILE *file = path && *path ? fopen(path, "a") : NULL;
+    if (file) {
+        fprintf(file, "%s\n", function);
+        fclose(file);
+    }
+    while (named("FAKE_NVML_HANG", function)) pause();
+}
+
+#define GUARD enter(__func__); if (named("FAKE_NVML_FAIL", __func__)) return NO_PERMISSION
 
 int nvmlInitWithFlags(unsigned int flags) { (void)flags; GUARD; return OK; }
-int nvmlShutdown(void) { return OK; }
+int nvmlShutdown(void) { GUARD; return OK; }
 const char *nvmlErrorString(int code) { (void)code; return "fake error"; }
 
 int nvmlDeviceGetCount_v2(unsigned int *count) { GUARD; *count = GPUS; return OK; }

@@ -55,9 +55,15 @@ class Machine:
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """The machine."""
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the driver library, for `LD_LIBRARY_PATH`."""
     folder = tmp_path_factory.mktemp("nvml")
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SOURCE], check=True, timeout=60)
-    return Machine(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def machine(driver: Path) -> Machine:
+    """The machine."""
+    return Machine(driver)

@@ -138,6 +138,24 @@ def test_b12_unknown_parts_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("cpu_model", "cpu_threads", "machine_memory_bytes"):
         monkeypatch.setattr(hardware, name, lambda: None)
     assert hardware_parts({}, 0)[0] == "Unknown CPU"
+    monkeypatch.setattr(hardware, "cpu_threads", lambda: 8)
+    assert hardware_parts({}, 0)[0] == "Unknown CPU (8 threads)"
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("processor\t: 0\nmodel name\t:  Some   CPU @ 2GHz \nflags: a\n", "Some CPU @ 2GHz"),
+        ("processor\t: 0\nBogoMIPS\t: 2000\nCPU part\t: 0xd4f\n", None),
+        ("model name\t: \n", None),
+        ("", None),
+    ],
+)
+def test_b12_the_cpus_model_is_what_the_kernel_calls_it(
+    monkeypatch: pytest.MonkeyPatch, text: str, model: str | None
+) -> None:
+    monkeypatch.setattr(hardware, "read_text", lambda path: text)
+    assert hardware.cpu_model() == model
 
 
 def test_a_window_knows_mean_and_peak_and_leaves_unknown_out() -> None:

@@ -103,6 +103,11 @@ class RankGpu:
         """The device, None while unknown."""
         return self._device
 
+    @property
+    def has_driver(self) -> bool:
+        """Whether there is any device here, known to be the rank's or not."""
+        return bool(self._nvml.devices)
+
     def tick(self) -> None:
         """Read the device once."""
         if self._window:

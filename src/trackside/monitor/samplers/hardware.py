@@ -1,7 +1,6 @@
 """What a rank runs on, in words."""
 
 import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def cpu_model() -> str | None:
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Hardware", "cpu model", "Processor") and value.strip():
             return " ".join(value.split())
-    return platform.processor() or None
+    return None
 
 
 def cpu_threads() -> int | None:

@@ -40,6 +40,11 @@ class Device:
     slice_ids: tuple[int | None, int | None] = (None, None)
     """GPU instance and compute instance of a slice, as the old `MIG-GPU-…/gi/ci` names have them."""
 
+    @property
+    def is_slice(self) -> bool:
+        """Whether it is a part of a card; a card in MIG mode whose slices cannot be had stands for them whole."""
+        return self.handle is not self.parent
+
 
 class Nvml:
     """The driver, loaded when first asked for; a machine without one has no devices.

@@ -42,6 +42,11 @@ class RankSampler:
         """UUID of the rank's device; None without one."""
         return self._gpu.device.uuid if self._gpu.device else None
 
+    @property
+    def watches_gpus(self) -> bool:
+        """Whether ticks read anything: this machine has a GPU, whosoever it is."""
+        return self._gpu.has_driver
+
     def tick(self) -> None:
         """Read the device once; cheap, to be called several times a second. Blocks: as long as the driver does."""
         self._gpu.tick()

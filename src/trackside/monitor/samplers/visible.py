@@ -22,24 +22,12 @@ def visible_devices(environ: Mapping[str, str], devices: Sequence[Device]) -> li
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     cards = _cards(devices)
     if listed is None:
-        return _numbered(environ, cards)
-    words = [word.strip() for word in listed.split(",")]
-    if words[0].startswith(("GPU-", "MIG-")):
-        return _by_uuid(words, devices, cards)
-    if words == ["0"] and len(cards) == 1:
-        return cards
-    numbers = _numbers(words)
-    if not numbers:
-        return []
-    ordered = _numbered(environ, cards)
-    if ordered is None:
-        return None
-    chosen: list[Device] = []
-    for number in numbers:
-        if number >= len(ordered):  # CUDA stops at the first it does not know
-            break
-        chosen.append(ordered[number])
-    return chosen
+        chosen = _numbered(environ, cards)
+    else:
+        words = [word.strip() for word in listed.split(",")]
+        is_by_uuid = words[0].startswith(("GPU-", "MIG-"))
+        chosen = _by_uuid(words, devices, cards) if is_by_uuid else _by_number(words, environ, cards)
+    return None if chosen is None else _beside_a_slice(chosen)
 
 
 def assigned_device(environ: Mapping[str, str], local_rank: int | None, devices: Sequence[Device]) -> Device | None:
@@ -68,6 +56,29 @@ def _cards(devices: Sequence[Device]) -> list[Device]:
 def _numbered(environ: Mapping[str, str], cards: list[Device]) -> list[Device] | None:
     models = {(card.name or "").partition(" MIG ")[0] for card in cards}
     return cards if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len(models) <= 1 else None
+
+
+def _beside_a_slice(chosen: list[Device]) -> list[Device]:
+    """CUDA shows a process one slice at most, the first, and no whole card beside it."""
+    first = next((device for device in chosen if device.is_slice), None)
+    return chosen if first is None else [first]
+
+
+def _by_number(words: list[str], environ: Mapping[str, str], cards: list[Device]) -> list[Device] | None:
+    if words == ["0"] and len(cards) == 1:
+        return cards
+    numbers = _numbers(words)
+    if not numbers:
+        return []
+    ordered = _numbered(environ, cards)
+    if ordered is None:
+        return None
+    chosen: list[Device] = []
+    for number in numbers:
+        if number >= len(ordered):  # CUDA stops at the first it does not know
+            break
+        chosen.append(ordered[number])
+    return chosen
 
 
 def _numbers(words: list[str]) -> list[int]:
