@@ -1,9 +1,11 @@
 // For work on the page only: serves the built page over a made-up run.
 //   node dev/serve.mjs [--port 7199] [--state running|waiting|finished|failed|empty] [--ranks 8] [--metrics 14] [--hostile]
+//                      [--verdicts some|none|unknown] [--graph gpt|resnet|big|tree|none] [--svg]
 import { createServer } from "node:http";
 import { readFileSync, existsSync } from "node:fs";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import { madeDiagnosis, madeGraph, madeHeat } from "./made.mjs";
 
 const option = (name, fallback) => {
   const at = process.argv.indexOf(`--${name}`);
@@ -14,6 +16,9 @@ const state = option("state", "running");
 const RANKS = Number(option("ranks", 8));
 const METRICS = Number(option("metrics", 14));
 const HOSTILE = process.argv.includes("--hostile");
+const VERDICTS = option("verdicts", "some");
+const GRAPH = option("graph", "gpt");
+const HAS_SVG = process.argv.includes("--svg");
 const HOSTS = Math.max(1, Math.ceil(RANKS / 4));
 const startedAt = Date.now() / 1000 - 728;
 const isOver = state === "finished" || state === "failed";
@@ -68,14 +73,14 @@ function ranks() {
   return Array.from({ length: RANKS }, (_, r) => {
     const slow = r === RANKS - 2 ? 1.45 : 1;
     const jitter = noise(1, step >> 3, r) * 0.01;
-    const phases = { data: 0.02 + (slow > 1 ? 0.08 : 0) + jitter, forward: 0.061, backward: 0.083, optimizer: 0.014, waiting: slow > 1 ? 0.004 : 0.07 };
-    return { rank: r, local_rank: r % 4, host: HOSTILE && r === 1 ? "<b>evil</b>\u202e" : host(r), path: `root/${host(r)}/rank${r}`, label: `${host(r)}:lr=${r % 4} gr=${r}`, generation: 0, state: rankState(r), step: r === 5 ? 1187 : step, epoch: epochOf(step), phase: "backward", age_seconds: r === 5 ? 34 + (step - 1204) * 0.2 : 0.2 + jitter, exit_code: state === "failed" && r === 3 ? 1 : null, signal: null, samples: 48000, throughput: hasData ? 412 / slow : null, batch_share: 1 / RANKS, clock_offset_seconds: 0.0021 * (r - 3), gpu: { name: "NVIDIA H100 80GB HBM3", uuid: `GPU-${r}`, util: 0.86 + noise(2, step, r) * 0.12, memory_used: 61e9 + r * 3e8, memory_total: 85.9e9, temperature: 61 + r, power: 540, util_peak: 1 }, cpu: 0.11, memory: 9e9, step_seconds: 0.25, own_step_seconds: hasData ? 0.178 * slow + jitter : null, phases: hasData ? phases : {}, machine_id: "m", identity_source: "torchrun", pid: 4000 + r, monitored: true, non_finite: 0, dropped_points: 0, restarts: 0 };
+    const phases = { data: 0.02 + (slow > 1 ? 0.08 : 0) + jitter, transfer: 0.0042, forward: 0.061, backward: 0.083, optimizer: 0.014, ...(HOSTILE ? { "<i>mine</i>": 0.004, evaluate: 0.003 } : {}), rest: 0.0031, collective: slow > 1 ? 0.004 : 0.07 };
+    return { rank: r, local_rank: r % 4, host: HOSTILE && r === 1 ? "<b>evil</b>\u202e" : host(r), path: `root/${host(r)}/rank${r}`, label: `${host(r)}:lr=${r % 4} gr=${r}`, generation: 0, state: rankState(r), step: r === 5 ? 1187 : step, epoch: epochOf(step), phase: "backward", age_seconds: r === 5 ? 34 + (step - 1204) * 0.2 : 0.2 + jitter, exit_code: state === "failed" && r === 3 ? 1 : null, signal: null, samples: 48000, throughput: hasData ? 412 / slow : null, batch_share: 1 / RANKS, clock_offset_seconds: 0.0021 * (r - 3), gpu: { name: "NVIDIA H100 80GB HBM3", uuid: `GPU-${r}`, util: 0.86 + noise(2, step, r) * 0.12, memory_used: 61e9 + r * 3e8, memory_total: 85.9e9, temperature: 61 + r, power: 540, util_peak: 1 }, cpu: 0.11, memory: 9e9, step_seconds: 0.25, own_step_seconds: hasData ? 0.178 * slow + jitter : null, phases: hasData ? phases : {}, machine_id: "m", identity_source: "torchrun", pid: 4000 + r, monitored: true, non_finite: 0, dropped_points: 0, restarts: 0, verdict: VERDICTS === "some" && hasData && slow > 1 ? "data starvation" : null, suggested_share: VERDICTS === "some" && hasData ? (slow > 1 ? 0.72 : 1.04) / RANKS : null };
   });
 }
 function run() {
   const elapsed = isOver ? 728 : Date.now() / 1000 - startedAt;
   const metadata = { config: { model: "resnet18", optimizer: { name: "sgd", lr: 0.001, momentum: 0.9, schedule: { kind: "cosine", warmup: 200 } }, batch_size: 512, data: { name: "cifar10", workers: 4, transforms: ["crop", "flip", "normalize"] }, seed: 42 }, parameters: { total: 11173962, trainable: 11173962, frozen: 0 }, note: HOSTILE ? "</script><script>alert(1)</script>" : "baseline" };
-  return { id: "r1", name: HOSTILE ? "run <i>\u202eevil</i> " + "y".repeat(120) : "resnet-cifar", state: state === "empty" ? "running" : state, state_detail: state === "failed" ? "rank 3 on gpu-01 exited with code 1" : null, started_at: startedAt, ended_at: isOver ? startedAt + 728 : null, elapsed_seconds: elapsed, epoch: hasData ? epochOf(step) : null, epochs: 10, step: hasData ? step : null, steps: 3750, eta_seconds: state === "running" ? 272 + (3750 - step) * 0.2 : null, world_size: RANKS, generation: 0, ranks: { alive: isOver ? 0 : state === "waiting" ? 0 : RANKS - 1, late: 0, finished: state === "finished" ? RANKS : 0, failed: state === "failed" ? 1 : 0, lost: hasData ? 1 : 0 }, hosts: state === "waiting" ? [] : Array.from({ length: HOSTS }, (_, h) => `gpu-${String(h + 1).padStart(2, "0")}`), label: "ResNet18", hash: "a1b2c3d4e5f6", hardware: "gpu-01: Xeon", metadata, warnings: hasData && !isOver ? [{ time: Date.now() / 1000 - 40, path: "root/gpu-02/rank5", kind: "rank lost", severity: "critical", text: "gpu-02 rank5 lost: last step 1 187, phase backward, silent 34 s" }, { time: startedAt + 420, path: "root", kind: "non-finite", severity: "warn", text: "grad_norm was NaN on all ranks at step 700" }] : [], version: "0.1.0", throughput: hasData ? 3104 : null, environment: { python: "3.11.9", torch: "2.13.0+cu129", command: ["train.py", "--epochs", "10"], "git commit": "9c1f2e7", launcher: "trackside run" }, directory: "/home/ada/project/runs/2026-11-30T055450Z-resnet-cifar", not_persisted_since: null, clock_offset_max: 0.0084, has_graph: false, has_svg: hasData, schema_version: 1 };
+  return { id: "r1", name: HOSTILE ? "run <i>\u202eevil</i> " + "y".repeat(120) : "resnet-cifar", state: state === "empty" ? "running" : state, state_detail: state === "failed" ? "rank 3 on gpu-01 exited with code 1" : null, started_at: startedAt, ended_at: isOver ? startedAt + 728 : null, elapsed_seconds: elapsed, epoch: hasData ? epochOf(step) : null, epochs: 10, step: hasData ? step : null, steps: 3750, eta_seconds: state === "running" ? 272 + (3750 - step) * 0.2 : null, world_size: RANKS, generation: 0, ranks: { alive: isOver ? 0 : state === "waiting" ? 0 : RANKS - 1, late: 0, finished: state === "finished" ? RANKS : 0, failed: state === "failed" ? 1 : 0, lost: hasData ? 1 : 0 }, hosts: state === "waiting" ? [] : Array.from({ length: HOSTS }, (_, h) => `gpu-${String(h + 1).padStart(2, "0")}`), label: "ResNet18", hash: "a1b2c3d4e5f6", hardware: "gpu-01: Xeon", metadata, warnings: hasData && !isOver ? [{ time: Date.now() / 1000 - 40, path: "root/gpu-02/rank5", kind: "rank lost", severity: "critical", text: "gpu-02 rank5 lost: last step 1 187, phase backward, silent 34 s" }, ...(VERDICTS === "some" ? [{ time: Date.now() / 1000 - 20, path: `root/${host(RANKS - 2)}/rank${RANKS - 2}`, kind: "data starvation", severity: "warn", text: `rank ${RANKS - 2} waits 101 ms a step for its data loader, its peers 21 ms, since step 1 012` }] : []), { time: startedAt + 420, path: "root", kind: "non-finite", severity: "warn", text: "grad_norm was NaN on all ranks at step 700" }] : [], version: "0.1.0", throughput: hasData ? 3104 : null, environment: { python: "3.11.9", torch: "2.13.0+cu129", command: ["train.py", "--epochs", "10"], "git commit": "9c1f2e7", launcher: "trackside run" }, directory: "/home/ada/project/runs/2026-11-30T055450Z-resnet-cifar", not_persisted_since: null, clock_offset_max: 0.008412345, diagnosis: hasData && VERDICTS !== "unknown" ? madeDiagnosis(VERDICTS === "some", RANKS, step, HOSTILE) : null, has_graph: hasData && GRAPH !== "none", has_svg: hasData && HAS_SVG, schema_version: 1 };
 }
 const metrics = () => (hasData ? names.map((name, i) => ({ name, kind: "gauge", unit: name === "lr" ? null : name.includes("tokens") ? "tok/s" : null, reduction: "mean", paths: [], rank_count: RANKS, points: step, first_step: first(i), last_step: step - (step % stride(i)), last: entry(i, step)[0], non_finite: i === 2 ? 2 : 0 })) : []);
 const epochs = () => Array.from({ length: hasData ? epochOf(step) : 0 }, (_, e) => ({ epoch: e, seconds: 224.1 + e, metrics: { loss: value(0, (e + 1) * 375), val_acc: value(6, (e + 1) * 375), ...(e > 1 ? { late_f1: 0.5 } : {}) }, samples: 192000, batches: 375, throughput: 3080 + e * 12, ranks: RANKS, complete: true, ended_at: timeOf((e + 1) * 375), cpu: 0.41, memory_used: 31e9, memory_total: 128e9, gpu: 0.91, vram_used: 488e9, vram_total: 687e9 }));
@@ -91,6 +96,9 @@ function sample(t, only) {
   return only ? out : out;
 }
 const resources = () => (hasData ? Array.from({ length: 180 }, (_, i) => sample(startedAt + i * 4)).flat() : []);
+
+const heat = () => (hasData ? madeHeat(RANKS, step, startedAt, timeOf) : { ranks: [], step: [], time: [], own: [], data: [], wall: [] });
+const graph = () => (hasData && GRAPH !== "none" ? madeGraph(GRAPH, step, HOSTILE) : null);
 
 const clients = new Set();
 let serial = 0;
@@ -115,7 +123,7 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 const server = createServer((request, response) => {
   const url = new URL(request.url, "http://x");
   const json = (value, status = 200) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
-  const api = { run, ranks, metrics, epochs, events, resources }[url.pathname.replace("/api/v1/", "")];
+  const api = { run, ranks, metrics, epochs, events, resources, heat, graph }[url.pathname.replace("/api/v1/", "")];
   if (url.pathname === "/api/v1/stream") {
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
     clients.add(response);

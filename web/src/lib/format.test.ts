@@ -37,3 +37,9 @@ describe("format", () => {
     expect([59.9, 60, 3661, 90_000].map(format.clock)).toEqual(["59s", "1m 00s", "1h 01m 01s", "1d 01h 00m"]);
   });
 });
+
+it("short times keep three digits", () => {
+  expect([null, 0, 2e-7, 0.000085, 0.00124, 0.009996, 0.0345, 0.0994, 0.268, 1.5].map(format.fine)).toEqual([
+    "–", "0ms", "1µs", "85µs", "1.24ms", "10.0ms", "34.5ms", "99.4ms", "268ms", "1.5s",
+  ]);
+});

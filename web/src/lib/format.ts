@@ -63,6 +63,14 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(minutes / 1440)}d ${Math.floor((minutes % 1440) / 60)}h`;
 }
 
+/** A short time with three digits: `85µs`, `1.24ms`, `34.5ms`; from 100 ms on as `duration`. */
+export function fine(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return UNKNOWN;
+  const s = Math.max(0, seconds);
+  if (s === 0 || s >= 0.0995) return duration(s);
+  return s < 0.0009995 ? `${Math.max(1, Math.round(s * 1e6))}µs` : `${(s * 1000).toPrecision(3)}ms`;
+}
+
 /** A running clock: whole seconds, so that it ticks evenly. */
 export function clock(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return UNKNOWN;

@@ -3,7 +3,7 @@ import { asEpoch, asEvent, asResources, asRun, asRanks, asBaked, asSeries } from
 import { EMPTY, reduce } from "./model";
 import { bestOf, metricColumns } from "./epochs";
 import { bakedSource } from "./baked";
-import { ordered, phaseNames, slowestOf } from "./standings";
+import { ordered, slowestOf } from "./standings";
 import { treeRows } from "./tree";
 import { heatOf } from "./heat";
 import { trendOf } from "./trend";
@@ -52,7 +52,6 @@ it("ranks sort by any column with the unknown last; the slowest is named only wh
   expect(ordered(ranks, { column: "own", descending: false }).map((entry) => entry.rank)).toEqual([0, 2, 1]);
   expect(slowestOf(ranks)?.rank).toBe(2);
   expect(slowestOf(asRanks([rank(0, 0.2), rank(1, 0.205)]))).toBeNull();
-  expect(phaseNames(asRanks([rank(0, 1, { phases: { waiting: 1, mine: 1, data: 1 } })]))).toEqual(["data", "mine", "waiting"]);
 });
 
 it("metadata is searched in keys and values, and folds", () => {

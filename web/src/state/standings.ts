@@ -72,13 +72,3 @@ export function ordered(ranks: RankEntry[], { column, descending }: Order): Rank
     return left === right ? a.rank - b.rank : sign * (left - right);
   });
 }
-
-/** Phases in the order of a step; those of users come after the known ones. */
-export const KNOWN_PHASES = ["data", "forward", "step", "compute", "backward", "optimizer", "between steps", "waiting"];
-
-export function phaseNames(ranks: RankEntry[]): string[] {
-  const names = new Set(ranks.flatMap((rank) => Object.keys(rank.phases)));
-  const known = KNOWN_PHASES.filter((name) => names.has(name) && name !== "waiting");
-  const own = [...names].filter((name) => !KNOWN_PHASES.includes(name)).sort();
-  return [...known, ...own, ...(names.has("waiting") ? ["waiting"] : [])];
-}

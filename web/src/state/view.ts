@@ -17,7 +17,14 @@ export interface View {
   band: boolean;
   /** A moment on the x axis that is marked in every chart. */
   at: number | null;
+  /** The module that is looked at in the model, by its qualified name; empty: none. */
+  module: string;
+  /** What the model is coloured by; null: what is known best. */
+  tint: Tint | null;
 }
+
+export const TINTS = ["time", "parameters", "memory"] as const;
+export type Tint = (typeof TINTS)[number];
 
 export const HOME: View = {
   path: "root",
@@ -28,6 +35,8 @@ export const HOME: View = {
   smooth: 0,
   band: true,
   at: null,
+  module: "",
+  tint: null,
 };
 
 const PATH_SEGMENTS = 3;
@@ -46,6 +55,8 @@ export function parseView(hash: string): View {
     smooth: Math.min(0.99, Math.max(0, number(fields.get("smooth")) ?? 0)),
     band: fields.get("band") !== "0",
     at: number(fields.get("at")),
+    module: (fields.get("module") ?? "").slice(0, TEXT_LIMIT),
+    tint: TINTS.find((name) => name === fields.get("tint")) ?? null,
   };
 }
 
@@ -77,6 +88,8 @@ export function formatView(view: View): string {
   if (view.smooth > 0) parts.push(`smooth=${rounded(view.smooth)}`);
   if (!view.band) parts.push("band=0");
   if (view.at !== null) parts.push(`at=${rounded(view.at)}`);
+  if (view.module !== "") parts.push(`module=${encodeURIComponent(view.module)}`);
+  if (view.tint !== null) parts.push(`tint=${view.tint}`);
   return `#${parts.join("&")}`;
 }
 

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import * as format from "../lib/format";
 import { plain, plainLines } from "../lib/text";
 import { toggled } from "../state/page";
 import { treeRows, type TreeRow } from "../state/tree";
@@ -43,7 +44,7 @@ function environmentOf(run: ReturnType<typeof usePage>["run"]["value"]): Record<
     hardware: run.hardware,
     "world size": run.world_size,
     generation: run.generation,
-    "largest clock offset, s": run.clock_offset_max,
+    "largest clock offset": run.clock_offset_max === null ? null : format.fine(run.clock_offset_max),
     trackside: run.version,
     ...run.environment,
   };

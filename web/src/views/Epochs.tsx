@@ -9,6 +9,7 @@ import { usePage } from "./context";
 import { Empty } from "./Empty";
 import { Icon } from "./Icon";
 import { Name } from "./Name";
+import { ScrollBox } from "./ScrollBox";
 
 /** Newest first, one column per metric, the best value of each marked. */
 export function Epochs() {
@@ -33,7 +34,7 @@ export function Epochs() {
           <Icon name="down" /> CSV
         </button>
       </header>
-      <div class="table-box">
+      <ScrollBox class="table-box">
         <table class="table" aria-label="Epochs">
           <thead>
             <tr>
@@ -56,7 +57,7 @@ export function Epochs() {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollBox>
     </section>
   );
 }

@@ -38,7 +38,7 @@ export function Learning() {
       </span>
       <span class="vital-figure">{format.metric(last)}</span>
       <span class={`vital-note ${trend === "not finite" ? "is-bad" : ""}`}>
-        {trend === null ? (curve.state === "ready" ? "too few points for a trend" : "\u00a0") : `${ARROWS[trend]} ${trend}`}
+        {trend === null ? (curve.state === "ready" ? "too few points" : "\u00a0") : `${ARROWS[trend]} ${trend}`}
       </span>
       <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
         <path d={outline(entries, WIDTH, HEIGHT)} />

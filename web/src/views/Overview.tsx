@@ -9,6 +9,7 @@ import { usePage } from "./context";
 import { Empty } from "./Empty";
 import { Icon } from "./Icon";
 import { Standings } from "./Standings";
+import { Why } from "./Why";
 
 /** All charts, and beside them who is slow. */
 export function Overview() {
@@ -20,7 +21,12 @@ export function Overview() {
         <ChartBar />
         <Groups />
       </section>
-      {hasRanks && <Standings />}
+      {hasRanks && (
+        <div class="side">
+          <Why />
+          <Standings />
+        </div>
+      )}
     </div>
   );
 }

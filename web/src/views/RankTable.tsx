@@ -3,6 +3,7 @@ import { useRef } from "preact/hooks";
 import { useSignal, type Signal } from "@preact/signals";
 import type { Column, Order } from "../state/standings";
 import type { RankEntry } from "../wire/types.gen";
+import { ScrollBox } from "./ScrollBox";
 
 export interface RankColumn {
   key: Column | "phases";
@@ -36,7 +37,7 @@ export function RankTable({ label, columns, rows, order, slowest, hold, onPick }
   const first = isLong ? Math.max(0, Math.floor(top.value / ROW_PX) - OVERSCAN) : 0;
   const end = isLong ? Math.min(rows.length, Math.ceil((top.value + height) / ROW_PX) + OVERSCAN) : rows.length;
   return (
-    <div ref={box} class={`table-box ${isLong ? "is-long" : ""}`} onScroll={(event) => (top.value = event.currentTarget.scrollTop)} {...hold}>
+    <ScrollBox box={box} class={`table-box ${isLong ? "is-long" : ""}`} onScroll={(event) => (top.value = event.currentTarget.scrollTop)} {...hold}>
       <table class="table rank-table" aria-label={label} aria-rowcount={rows.length + 1}>
         <thead>
           <tr>
@@ -51,7 +52,7 @@ export function RankTable({ label, columns, rows, order, slowest, hold, onPick }
             <tr
               key={rank.rank}
               aria-rowindex={first + i + 2}
-              class={`is-${rank.state} ${rank.rank === slowest ? "is-slowest" : ""}`}
+              class={`is-${rank.state} ${rank.verdict !== null || rank.rank === slowest ? "is-slowest" : ""}`}
               onClick={() => onPick(rank)}
             >
               {columns.map((column) => (
@@ -64,7 +65,7 @@ export function RankTable({ label, columns, rows, order, slowest, hold, onPick }
           {end < rows.length && <Spacer height={(rows.length - end) * ROW_PX} span={columns.length} />}
         </tbody>
       </table>
-    </div>
+    </ScrollBox>
   );
 }
 

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import * as format from "../lib/format";
 import { ownStep, slowestOf } from "../state/standings";
+import type { RankEntry } from "../wire/types.gen";
 import { usePage } from "./context";
 import { Icon } from "./Icon";
 import { useOrdering } from "./order";
@@ -28,7 +29,7 @@ export function Standings() {
             Standings
           </button>
         </h2>
-        <span class="panel-note">{slowest === null ? (ranks.filter((rank) => ownStep(rank) !== null).length > 1 ? "all ranks alike" : "") : `rank ${slowest.rank} is slowest: ${format.duration(ownStep(slowest))} a step`}</span>
+        <span class="panel-note">{summary(ranks, slowest)}</span>
       </header>
       {isOpen.value && (
         <>
@@ -46,4 +47,9 @@ export function Standings() {
       )}
     </section>
   );
+}
+
+function summary(ranks: RankEntry[], slowest: RankEntry | null): string {
+  if (slowest !== null) return `rank ${slowest.rank} is slowest: ${format.fine(ownStep(slowest))} a step`;
+  return ranks.filter((rank) => ownStep(rank) !== null).length > 1 ? "all ranks alike" : "";
 }

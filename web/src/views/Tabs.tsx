@@ -1,5 +1,7 @@
+import { useEffect, useRef } from "preact/hooks";
 import { TABS, formatView, type Tab } from "../state/view";
 import { usePage } from "./context";
+import { useScrollHint } from "./ScrollBox";
 
 const WORDS: Record<Tab, string> = {
   overview: "Overview",
@@ -20,8 +22,11 @@ export function Tabs() {
     epochs: model.value.epochs.length,
     events: model.value.events.length,
   };
+  const bar = useRef<HTMLElement>(null);
+  useScrollHint(bar);
+  useEffect(() => bringIntoView(bar.current), [view.value.tab]);
   return (
-    <nav class="tabs" aria-label="Parts">
+    <nav ref={bar} class="tabs scroll-box" aria-label="Parts">
       {TABS.map((tab) => (
         <a
           key={tab}
@@ -39,4 +44,14 @@ export function Tabs() {
       ))}
     </nav>
   );
+}
+
+/** Scrolls the bar, never the page, until the tab that is open can be seen whole with a part of its neighbour. */
+function bringIntoView(bar: HTMLElement | null): void {
+  const tab = bar?.querySelector<HTMLElement>("[aria-current=page]");
+  if (bar === null || tab === null || tab === undefined) return;
+  const left = tab.offsetLeft - bar.offsetLeft;
+  const peek = 36;
+  if (left - peek < bar.scrollLeft) bar.scrollLeft = left - peek;
+  else if (left + tab.offsetWidth + peek > bar.scrollLeft + bar.clientWidth) bar.scrollLeft = left + tab.offsetWidth + peek - bar.clientWidth;
 }

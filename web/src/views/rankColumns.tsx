@@ -1,7 +1,8 @@
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
 import type { Page } from "../state/page";
-import { ownStep, phaseNames } from "../state/standings";
+import { phaseNames } from "../state/phases";
+import { ownStep } from "../state/standings";
 import type { RankEntry } from "../wire/types.gen";
 import { ageSeconds } from "./clocks";
 import { Icon } from "./Icon";
@@ -11,14 +12,14 @@ import { longestStep, PhaseBar } from "./PhaseBar";
 import type { RankColumn } from "./RankTable";
 
 /** The columns of Standings. */
-export function standingColumns(page: Page, ranks: RankEntry[], slowest: number | null): RankColumn[] {
-  const names = phaseNames(ranks);
+export function standingColumns(page: Page, ranks: RankEntry[], slowest: number | null, isBrief = true): RankColumn[] {
+  const names = phaseNames(ranks.map((rank) => rank.phases));
   const longest = longestStep(ranks);
   const columns: RankColumn[] = [
-    { key: "rank", title: "rank", about: "Global rank and its host", isText: true, cell: (rank) => <RankName rank={rank} isSlowest={rank.rank === slowest} /> },
+    { key: "rank", title: "rank", about: "Global rank and its host", isText: true, cell: (rank) => <RankName rank={rank} isSlowest={rank.rank === slowest} isBrief={isBrief} /> },
     { key: "phases", title: "phases", about: "Where a step's time goes; bars share one scale", isText: true, cell: (rank) => <PhaseBar rank={rank} names={names} longest={longest} /> },
     { key: "own", title: "own step", about: "Mean time of a step without waiting for peers", cell: (rank) => <OwnStep rank={rank} /> },
-    { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => format.percent(rank.batch_share, 1) },
+    { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => <Share rank={rank} isBrief={isBrief} /> },
     { key: "throughput", title: "samples/s", about: "Samples per second of own working time", cell: (rank) => format.compact(rank.throughput) },
     { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => format.age(ageSeconds(page, rank)) },
     { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} /> },
@@ -29,7 +30,7 @@ export function standingColumns(page: Page, ranks: RankEntry[], slowest: number 
 
 /** All columns, for the tab of its own. */
 export function allColumns(page: Page, ranks: RankEntry[], slowest: number | null): RankColumn[] {
-  const base = standingColumns(page, ranks, slowest).filter((column) => column.key !== "generation");
+  const base = standingColumns(page, ranks, slowest, false).filter((column) => column.key !== "generation");
   return [
     ...base,
     { key: "epoch", title: "epoch", about: "Epoch it is in", cell: (rank) => format.count(rank.epoch) },
@@ -48,19 +49,16 @@ function memory(rank: RankEntry): string {
 
 function offset(seconds: number | null): string {
   if (seconds === null) return format.UNKNOWN;
-  return `${seconds < 0 ? "−" : "+"}${format.duration(Math.abs(seconds))}`;
+  const size = format.duration(Math.abs(seconds));
+  return size === "0ms" ? size : `${seconds < 0 ? "−" : "+"}${size}`;
 }
 
-function RankName({ rank, isSlowest }: { rank: RankEntry; isSlowest: boolean }) {
+function RankName({ rank, isSlowest, isBrief }: { rank: RankEntry; isSlowest: boolean; isBrief: boolean }) {
   return (
     <span class="rank-name">
       <PathLink path={rank.path} text={`rank${rank.rank}`} />
       {rank.host !== null && <Name class="rank-host" text={rank.host} />}
-      {isSlowest && (
-        <span class="slow-mark" role="img" aria-label="slowest" title="Slowest by more than a tenth of the median">
-          ▲
-        </span>
-      )}
+      <Mark verdict={rank.verdict} isSlowest={isSlowest} isBrief={isBrief} />
       {!rank.monitored && (
         <span class="tag" title="Its script has no Monitor: only the process is known">
           no monitor
@@ -70,9 +68,34 @@ function RankName({ rank, isSlowest }: { rank: RankEntry; isSlowest: boolean }) 
   );
 }
 
+/** A verdict by its name where there is room, else a sign of it. */
+function Mark({ verdict, isSlowest, isBrief }: { verdict: string | null; isSlowest: boolean; isBrief: boolean }) {
+  if (verdict !== null && !isBrief) return <span class="tag is-warn">▲ {plain(verdict)}</span>;
+  if (verdict === null && !isSlowest) return null;
+  const words = verdict === null ? "slowest" : plain(verdict);
+  return (
+    <span class="slow-mark" role="img" aria-label={words} title={verdict === null ? "Slowest by more than a tenth of the median" : words}>
+      ▲
+    </span>
+  );
+}
+
+/** With the share that would equalise the ranks' times, where another one is worth it. */
+function Share({ rank, isBrief }: { rank: RankEntry; isBrief: boolean }) {
+  const share = format.percent(rank.batch_share, 1);
+  if (rank.suggested_share === null) return <>{share}</>;
+  const suggested = format.percent(rank.suggested_share, 1);
+  const isLess = rank.batch_share !== null && rank.suggested_share < rank.batch_share;
+  return (
+    <span title={`${suggested} would equalise the ranks' times`}>
+      {share} <span class="suggested">{isBrief ? (isLess ? "↘" : "↗") : `→ ${suggested}`}</span>
+    </span>
+  );
+}
+
 function OwnStep({ rank }: { rank: RankEntry }) {
   const isWhole = rank.own_step_seconds === null && rank.step_seconds !== null;
-  return <span title={isWhole ? "with waiting: what is its own cannot be told" : undefined}>{isWhole ? "≤ " : ""}{format.duration(ownStep(rank))}</span>;
+  return <span title={isWhole ? "with waiting: what is its own cannot be told" : undefined}>{isWhole ? "≤ " : ""}{format.fine(ownStep(rank))}</span>;
 }
 
 function RankState({ rank }: { rank: RankEntry }) {

@@ -1,12 +1,15 @@
 // The edge: what comes in is checked here and trusted behind it. A field that an older or newer server leaves out gets the
 // struct's default; an answer of the wrong shape is refused.
 
+import { asDiagnosis, asHeat } from "./diagnosis";
+import { asGraph } from "./graph";
+import { fields, filled, list, sameLengths } from "./shape";
 import type {
   Baked,
   BakedSeries,
   EpochRecord,
   EventRecord,
-  HeatAnswer,
+  GraphDocument,
   MetricEntry,
   PointsEvent,
   PointsUpdate,
@@ -17,37 +20,8 @@ import type {
   StreamHello,
 } from "./types.gen";
 
-/** An answer or message that is not what it should be. */
-export class ShapeError extends Error {}
-
-type Fields = Record<string, unknown>;
-
-function fields(value: unknown, what: string): Fields {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new ShapeError(`${what} is no object`);
-  return value as Fields;
-}
-
-function list(value: unknown, what: string): unknown[] {
-  if (!Array.isArray(value)) throw new ShapeError(`${what} is no list`);
-  return value;
-}
-
-function need(from: Fields, what: string, kinds: Record<string, "string" | "number" | "list" | "object">): void {
-  for (const [name, kind] of Object.entries(kinds)) {
-    const value = from[name];
-    const is = Array.isArray(value) ? "list" : typeof value;
-    if (is !== kind || value === null) throw new ShapeError(`${what}.${name} is no ${kind}`);
-  }
-}
-
-function filled<T>(value: unknown, what: string, kinds: Parameters<typeof need>[2], defaults: Partial<T>): T {
-  const from = fields(value, what);
-  need(from, what, kinds);
-  return { ...defaults, ...from } as T;
-}
-
 export function asRun(value: unknown): RunDocument {
-  return filled<RunDocument>(
+  const run = filled<RunDocument>(
     value,
     "run",
     { id: "string", name: "string", state: "string", ranks: "object" },
@@ -55,9 +29,11 @@ export function asRun(value: unknown): RunDocument {
       state_detail: null, started_at: 0, ended_at: null, elapsed_seconds: 0, epoch: null, epochs: null, step: null,
       steps: null, eta_seconds: null, world_size: null, generation: 0, hosts: [], label: null, hash: null,
       hardware: null, metadata: null, warnings: [], version: "", throughput: null, environment: {}, directory: null,
-      not_persisted_since: null, clock_offset_max: null, has_graph: false, has_svg: false, schema_version: 1,
+      not_persisted_since: null, clock_offset_max: null, diagnosis: null, has_graph: false, has_svg: false,
+      schema_version: 1,
     },
   );
+  return run.diagnosis === null ? run : { ...run, diagnosis: asDiagnosis(run.diagnosis) };
 }
 
 function asRank(value: unknown): RankEntry {
@@ -69,7 +45,8 @@ function asRank(value: unknown): RankEntry {
       local_rank: null, host: null, label: "", generation: 0, step: null, epoch: null, phase: null, age_seconds: null,
       exit_code: null, signal: null, samples: null, throughput: null, batch_share: null, clock_offset_seconds: null,
       gpu: null, cpu: null, memory: null, step_seconds: null, own_step_seconds: null, phases: {}, machine_id: null,
-      identity_source: null, pid: null, monitored: true, non_finite: 0, dropped_points: 0, restarts: 0,
+      identity_source: null, pid: null, monitored: true, non_finite: 0, dropped_points: 0, restarts: 0, verdict: null,
+      suggested_share: null,
     },
   );
 }
@@ -146,11 +123,6 @@ export function asHello(value: unknown): StreamHello {
 
 const COLUMNS = { mean: "list", min: "list", max: "list", count: "list" } as const;
 
-function sameLengths(from: Fields, what: string, names: string[]): void {
-  const lengths = new Set(names.map((name) => (from[name] as unknown[]).length));
-  if (lengths.size > 1) throw new ShapeError(`${what}: columns of different lengths`);
-}
-
 export function asSeries(value: unknown): SeriesAnswer {
   const answer = filled<SeriesAnswer>(
     value,
@@ -187,18 +159,8 @@ function asBakedSeries(value: unknown): BakedSeries {
   return series;
 }
 
-/** What each rank's steps took. */
-export function asHeat(value: unknown): HeatAnswer {
-  return filled<HeatAnswer>(
-    value,
-    "heat",
-    { ranks: "list", step: "list", time: "list", own: "list", data: "list", wall: "list" },
-    {},
-  );
-}
-
 /** All a report holds. */
-export function asBaked(value: unknown): Baked {
+export function asBaked(value: unknown): Baked & { graph: GraphDocument | null } {
   const from = fields(value, "report");
   return {
     written_at: typeof from["written_at"] === "number" ? from["written_at"] : 0,
@@ -209,7 +171,7 @@ export function asBaked(value: unknown): Baked {
     events: asEvents(from["events"] ?? []),
     resources: asResources(from["resources"] ?? []),
     series: list(from["series"] ?? [], "report.series").map(asBakedSeries),
-    graph: from["graph"] ?? null,
+    graph: asGraph(from["graph"]),
     svg: typeof from["svg"] === "string" ? from["svg"] : null,
     heat: from["heat"] ? asHeat(from["heat"]) : null,
   };
