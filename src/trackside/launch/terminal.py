@@ -39,7 +39,7 @@ class Terminal:
 
 def duration_text(seconds: float) -> str:
     """Return a duration as `420ms`, `1.5s`, `12s`, `4m 32s`, `3h 12m`."""
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{round(seconds * 1000)}ms"
     if seconds < 9.95:
         return f"{seconds:.1f}s"

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,9 +14,9 @@ from trackside.errors import ArgumentTypeError
 from trackside.monitor import console
 from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
-from trackside.monitor.guard import FAULTS, guarded
+from trackside.monitor.guard import FAULTS, guarded, quietly
 from trackside.monitor.history import Figures, History
-from trackside.monitor.intake import read_values, tidy
+from trackside.monitor.intake import INT32, described, read_count, read_duration, read_values, tidy, whole_number
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.model import describe_model
@@ -203,9 +203,19 @@ class Monitor:
 
     @guarded
     def _open_epoch(self, number: int) -> None:
+        known = self._known_epoch(number)
+        if known is None:
+            return
         pulse = self._pulse
-        self._epoch = OpenEpoch(int(number), pulse.batches, pulse.samples, pulse.work_seconds)
-        self._epoch_number = pulse.epoch = int(number)
+        self._epoch = OpenEpoch(known, pulse.batches, pulse.samples, pulse.work_seconds)
+        self._epoch_number = pulse.epoch = known
+
+    def _known_epoch(self, number: Any) -> int | None:
+        """The number of an epoch; None, and a warning, for what is none."""
+        known = whole_number(number, INT32)
+        if known is None and self._runtime is not None:
+            self._runtime.complain(f"epoch must be a whole number, not {described(number)}")
+        return known
 
     @guarded
     def _close_epoch(self) -> None:
@@ -260,7 +270,7 @@ class Monitor:
         whole, is_new = self._history.take(report, Figures.of(sample))
         self._closed_epochs -= 1
         if runtime is not None and runtime.is_primary and is_new:
-            console.say(self._history.line(whole))
+            quietly(lambda: console.say(self._history.line(whole)))
         return whole
 
     def batches(self, loader: Iterable[T]) -> Iterable[T]:
@@ -285,9 +295,15 @@ class Monitor:
         """
         if not self._is_open or self._runtime is None:
             return
-        self.log(metrics, step=self._pulse.last_step, epoch=epoch)
+        number = self._known_epoch(epoch)
+        if number is None:
+            return
+        seconds, samples = (
+            self._measured("seconds", seconds, read_duration),
+            self._measured("samples", samples, read_count),
+        )
+        self.log(metrics, step=self._pulse.last_step, epoch=number)
         given = read_values(metrics)
-        number = int(epoch)
         running = self._epoch
         if running is not None and running.epoch == number:
             running.given.update(given)
@@ -296,6 +312,13 @@ class Monitor:
             return
         self._pulse.epoch = number
         self._report(number, given, samples=samples, seconds=seconds)
+
+    def _measured(self, name: str, value: Any, read: Callable[[Any], T | None]) -> T | None:
+        """What `log_epoch` was told beside the values; a warning for what cannot be."""
+        known = None if value is None else read(value)
+        if known is None and value is not None and self._runtime is not None:
+            self._runtime.refuse(name, f"it is {described(value)}")
+        return known
 
     # --- what the run is ---------------------------------------------------------------------------------------------
 

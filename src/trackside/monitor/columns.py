@@ -31,6 +31,12 @@ class Names:
         self._refuse = refuse
         self._series: dict[str, int] = {}
         self._layouts: dict[Keys, array[int]] = {}
+        self._changed: dict[str, str] = {}
+        """Names that had to be cut, as they were sent."""
+
+    def as_sent(self, name: str) -> str:
+        """A name as its points have it."""
+        return self._changed.get(name) or sendable_name(name)[:MAX_NAME_LENGTH]
 
     def ids_of(self, keys: Keys) -> "array[int]":
         """Session ids of the names of a call.
@@ -65,7 +71,8 @@ class Names:
         if len(text) <= MAX_NAME_LENGTH:
             return text
         self._refuse(f"{name[:60]}…", f"a name of {len(name):,} characters; it is cut to {MAX_NAME_LENGTH:,}")
-        return f"{text[: MAX_NAME_LENGTH - 12]}…{number}"
+        cut = self._changed[name] = f"{text[: MAX_NAME_LENGTH - 12]}…{number}"
+        return cut
 
 
 class Columns:
@@ -114,9 +121,8 @@ class Columns:
         if self._run_epoch == NO_EPOCH or first == len(self.value):
             return
         values, width = self.value[first:], len(self._keys)
-        count = len(values) // width
         for offset, name in enumerate(self._keys):
-            self._means.add(self._run_epoch, name, sum(values[offset::width]), count)
+            self._means.add(self._run_epoch, name, values[offset::width])
 
     def _begin_run(self, keys: Keys, epoch: int) -> None:
         ids = self._names.ids_of(keys)

@@ -44,6 +44,15 @@ def order_metrics(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != "loss", name))
 
 
+LONGEST_NAME = 80
+
+
+def short(name: str) -> str:
+    """A metric's name for a line, cut when it would fill the line alone."""
+    text = clean(name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
 def epoch_line(
     number: int,
     total: int | None,
@@ -54,7 +63,7 @@ def epoch_line(
 ) -> str:
     """`  epoch   1/100  loss=1.5264  [49ms  ETA 4.8s]`; what is unknown is left out."""
     count = f"{number:>{len(str(total))}}/{total}" if total else str(number)
-    values = "".join(f"  {clean(name)}={format_value(metrics[name])}" for name in order_metrics(metrics))
+    values = "".join(f"  {short(name)}={format_value(metrics[name])}" for name in order_metrics(metrics))
     times = [format_duration(seconds)] if seconds is not None else []
     times += [f"ETA {format_duration(eta_seconds)}"] if eta_seconds is not None else []
     bracket = f"  [{'  '.join(times)}]" if times else ""

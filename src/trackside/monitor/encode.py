@@ -105,7 +105,7 @@ class Encoder:
                 self._add((head.epoch, head.time, head.step, {**head.values, **self._read(head)}))
             elif isinstance(head, ClosedEpoch):
                 yield from self._message()
-                yield head.report(self._means.take(head.epoch))
+                yield head.report(self._means.take(head.epoch), self._names.as_sent)
 
     def _is_ready(self, call: DeviceCall, *, flush: bool) -> bool:
         """Whether a call can be taken now; one whose device has failed can, and is counted as lost."""

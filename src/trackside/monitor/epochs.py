@@ -1,7 +1,8 @@
 """Epochs as this rank sees them."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from trackside.wire.messages import EpochReport
@@ -15,25 +16,36 @@ def sendable_name(name: str) -> str:
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
+_Sum = tuple[float, int, float, float]
+"""Sum, count, lowest, highest."""
+_NOTHING: _Sum = (0.0, 0, math.inf, -math.inf)
+
+
+def _mean(total: float, count: int, low: float, high: float) -> float:
+    """Within the extremes, so that equal values are their own mean and a sum without a number does not show."""
+    mean = total / count
+    return mean if math.isnan(mean) else min(max(mean, low), high)
+
+
 class EpochMeans:
     """This rank's mean of each metric over each epoch that is not closed."""
 
     def __init__(self) -> None:
-        self._sums: dict[int, dict[str, tuple[float, int]]] = {}
+        self._sums: dict[int, dict[str, _Sum]] = {}
 
-    def add(self, epoch: int, name: str, total: float, count: int) -> None:
-        """Take `count` values that sum to `total`."""
+    def add(self, epoch: int, name: str, values: Sequence[float]) -> None:
+        """Take values, at least one."""
         kept = self._sums.get(epoch)
         if kept is None:
             if len(self._sums) >= MAX_OPEN:
                 self._sums.pop(next(iter(self._sums)))
             kept = self._sums[epoch] = {}
-        before, known = kept.get(name, (0.0, 0))
-        kept[name] = (before + total, known + count)
+        total, count, low, high = kept.get(name, _NOTHING)
+        kept[name] = (total + sum(values), count + len(values), min(low, *values), max(high, *values))
 
     def take(self, epoch: int) -> dict[str, float]:
         """The means of an epoch, which is closed by this."""
-        return {name: total / count for name, (total, count) in self._sums.pop(epoch, {}).items()}
+        return {name: _mean(*kept) for name, kept in self._sums.pop(epoch, {}).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +63,11 @@ class ClosedEpoch:
     finish: Callable[[EpochReport], EpochReport]
     """Completes the report with what is known of this epoch already; on the send thread."""
 
-    def report(self, means: dict[str, float]) -> EpochReport:
-        """The report, with this rank's means."""
+    def report(self, means: dict[str, float], as_sent: Callable[[str], str]) -> EpochReport:
+        """The report, with this rank's means; `as_sent` turns a name into the one its points have."""
         report = EpochReport(
             epoch=self.epoch,
-            metrics={sendable_name(name): value for name, value in {**means, **self.given}.items()},
+            metrics={as_sent(name): value for name, value in {**means, **self.given}.items()},
             batches=self.batches,
             samples=self.samples,
             seconds=self.seconds,

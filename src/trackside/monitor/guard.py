@@ -45,11 +45,15 @@ def guarded(method: F) -> F:
     return safe  # type: ignore[return-value]
 
 
-def quietly(call: Callable[..., Any], *args: Any) -> bool:
-    """Run something that may raise anything, such as a user's `__repr__`; return whether it did not."""
+def quietly(call: Callable[..., Any], *args: Any, is_ours: bool = True) -> bool:
+    """Run something that may raise anything, such as a user's `__repr__`; return whether it did not.
+
+    `is_ours` tells a fault of ours, which is noted, from a wrong argument, which its user is told about.
+    """
     try:
         call(*args)
     except Exception as error:  # noqa: BLE001 - the rank's guard
-        FAULTS.note(getattr(call, "__name__", "call"), error)
+        if is_ours:
+            FAULTS.note(getattr(call, "__name__", "call"), error)
         return False
     return True

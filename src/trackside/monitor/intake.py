@@ -1,5 +1,6 @@
 """The long way into the buffer: calls with tensors, or with what is no number at all."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,8 +13,8 @@ Refuse = Callable[[str, str], None]
 
 UNNAMED = "unnamed"
 DEVICE_WAIT_S = 1.0
-_INT64 = 2**63
-_INT32 = 2**31
+INT64 = 2**63
+INT32 = 2**31
 
 
 def tidy(epoch: Any, time: float, step: Any, metrics: Any, refuse: Refuse) -> Call | DeviceCall | str:
@@ -33,10 +34,10 @@ def tidy(epoch: Any, time: float, step: Any, metrics: Any, refuse: Refuse) -> Ca
     """
     if not isinstance(metrics, Mapping):
         return f"it takes a mapping of names to numbers such as {{'loss': 0.5}}, not {type(metrics).__name__}"
-    whole_step, whole_epoch = _whole(step, _INT64), _whole(epoch, _INT32)
+    whole_step, whole_epoch = whole_number(step, INT64), whole_number(epoch, INT32)
     if whole_step is None or whole_epoch is None:
         which, given = ("step", step) if whole_step is None else ("epoch", epoch)
-        return f"{which} must be a whole number, not {_described(given)}"
+        return f"{which} must be a whole number, not {described(given)}"
     values, device = _sort(metrics, refuse)
     if device is None:
         return (whole_epoch, time, whole_step, values)
@@ -76,7 +77,7 @@ def _place(name: str, value: Any, known: dict[str, float], tensors: dict[str, An
             reasons.append("it is too large for a float")
 
     if not quietly(place):
-        reasons.append(f"it is {_described(value)}, which could not be read")
+        reasons.append(f"it is {described(value)}, which could not be read")
     return reasons[0] if reasons else None
 
 
@@ -86,13 +87,27 @@ def _named(key: Any) -> str:
     return names[0] if names else type(key).__name__
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """What a value is, in a few words, whatever its own `repr` does."""
     texts: list[str] = []
     quietly(lambda: texts.append(describe(value)))
     return texts[0] if texts else f"a {type(value).__name__}"
 
 
-def _whole(value: Any, bound: int) -> int | None:
+def read_count(value: Any) -> int | None:
+    """A count such as of samples: whole, not negative; None for what is none."""
+    count = whole_number(value, INT64)
+    return None if count is None or count < 0 else count
+
+
+def read_duration(value: Any) -> float | None:
+    """Seconds, finite and not negative; None for what is none."""
+    found: list[float] = []
+    quietly(lambda: found.append(to_float(value)), is_ours=False)
+    return found[0] if found and math.isfinite(found[0]) and found[0] >= 0 else None
+
+
+def whole_number(value: Any, bound: int) -> int | None:
     """A whole number that fits; None otherwise."""
     if type(value) is not int:
         found: list[int] = []
@@ -102,7 +117,7 @@ def _whole(value: Any, bound: int) -> int | None:
             if number == value:
                 found.append(number)
 
-        if isinstance(value, (str, bytes)) or not quietly(convert) or not found:
+        if isinstance(value, (str, bytes)) or not quietly(convert, is_ours=False) or not found:
             return None
         value = found[0]
     return value if -bound <= value < bound else None

@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trackside.monitor.intake import INT64, whole_number
+
 RECENT_STEPS = 50
 BETWEEN = "between steps"
 _MOST_NESTED = 4
@@ -32,7 +34,7 @@ class Pulse:
     @property
     def known_step(self) -> int | None:
         """The last step; None without one."""
-        return self.step if isinstance(self.step, int) else None
+        return whole_number(self.step, INT64)
 
     @property
     def last_step(self) -> int:

@@ -306,8 +306,14 @@ def reduced(rows: Array, reduction: Reduction) -> Array:
     """The cohort value of each row; a step with no finite value keeps its non-finite one."""
     if reduction == "last":
         return np.asarray(rows["last"], np.float64)
-    values = rows["sum"] / np.maximum(rows["finite"], 1) if reduction == "mean" else rows[reduction]
+    values = _means(rows) if reduction == "mean" else rows[reduction]
     return np.where(rows["finite"] > 0, values, rows["bad_value"])
+
+
+def _means(rows: Array) -> Array:
+    """Means of the finite values, 0 without any; within their extremes also where their sum is beyond all numbers."""
+    means = np.clip(rows["sum"] / np.maximum(rows["finite"], 1), rows["min"], rows["max"])
+    return np.where(rows["finite"] > 0, means, 0.0)
 
 
 def update_of(rows: Array, reduction: Reduction) -> PointsUpdate:
@@ -317,7 +323,7 @@ def update_of(rows: Array, reduction: Reduction) -> PointsUpdate:
     high = np.where(none, rows["bad_value"], rows["max"])
     value = reduced(rows, reduction)
     count = rows["finite"] + rows["bad"]
-    middle = rows["sum"] / np.maximum(rows["finite"], 1)
+    middle = _means(rows)
     worst = np.where(high - middle >= middle - low, rows["high_rank"], rows["low_rank"])
     alone = (count < 2) | (worst < 0) | none
     return PointsUpdate(

@@ -1,5 +1,6 @@
 """Epochs over ranks: in order, weighted, amended by late reports."""
 
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -14,6 +15,8 @@ from trackside.wire.values import to_json_number
 
 AMENDABLE_EPOCHS = 16
 """How many of the latest epochs keep every rank's report, so that late ones can amend them."""
+SKIPPED_SECONDS = 10.0
+"""A rank that has reported a later epoch still owes an earlier one for so long; then it is known to have skipped it."""
 MAX_EPOCHS = 20_000
 """Epochs in memory; the run folder holds all."""
 
@@ -31,20 +34,27 @@ def report_epoch(run: Run, rank: int, generation: int, report: EpochReport, now:
     if epoch.published and not epoch.reports:
         return []
     epoch.reports[rank], epoch.reported_at = report, now.mono
+    _note_reported(run, rank, generation, report.epoch)
     if epoch.published:
-        return [_publish(run, epoch)]
-    return publish_complete(run)
+        return [_publish(run, epoch, now)]
+    return publish_complete(run, now)
 
 
-def publish_complete(run: Run) -> list[Instruction]:
+def _note_reported(run: Run, number: int, generation: int, epoch: int) -> None:
+    rank = run.ranks.get(number)
+    if rank is not None and rank.generation == generation:
+        rank.reported_epoch = epoch if rank.reported_epoch is None else max(rank.reported_epoch, epoch)
+
+
+def publish_complete(run: Run, now: Moment) -> list[Instruction]:
     """Publish every epoch that no live rank still owes, in ascending order."""
     waiting = sorted(number for number, epoch in run.epochs.items() if not epoch.published)
     out: list[Instruction] = []
     for number in waiting:
         epoch = run.epochs[number]
-        if not _is_complete(run, epoch):
+        if not _is_complete(run, epoch, now):
             break
-        out.append(_publish(run, epoch))
+        out.append(_publish(run, epoch, now))
     if out:
         _let_go(run)
     return out
@@ -59,15 +69,16 @@ def _let_go(run: Run) -> None:
         del run.epochs[number]
 
 
-def publish_rest(run: Run) -> list[Instruction]:
+def publish_rest(run: Run, now: Moment) -> list[Instruction]:
     """Publish what is left when the run ends."""
-    return [_publish(run, run.epochs[number]) for number in sorted(run.epochs) if not run.epochs[number].published]
+    return [_publish(run, run.epochs[number], now) for number in sorted(run.epochs) if not run.epochs[number].published]
 
 
-def _owing(run: Run, epoch: Epoch) -> set[int]:
+def _owing(run: Run, epoch: Epoch, now: Moment) -> set[int]:
     """Live ranks that have not reported an epoch.
 
-    A rank that counts no epochs at all (only rank 0 does in some scripts) owes none once another is further on.
+    A rank that counts no epochs at all (only rank 0 does in some scripts) owes none once another is further on, and one
+    that is further on itself (it reports every fifth, say) owes none after a while.
     """
     missing = [
         rank
@@ -77,7 +88,12 @@ def _owing(run: Run, epoch: Epoch) -> set[int]:
     if not missing:
         return set()
     is_past = any(number > epoch.epoch for number in run.epochs)
-    return {rank.rank for rank in missing if not (is_past and _counts_none(rank))}
+    is_old = now.mono - epoch.reported_at >= SKIPPED_SECONDS
+    return {
+        rank.rank
+        for rank in missing
+        if not (is_past and _counts_none(rank)) and not (is_old and _is_beyond(rank, epoch.epoch))
+    }
 
 
 def _counts_none(rank: Rank) -> bool:
@@ -85,22 +101,26 @@ def _counts_none(rank: Rank) -> bool:
     return rank.epoch is None and (rank.step is not None or len(rank.progress) > 1)
 
 
-def _is_complete(run: Run, epoch: Epoch) -> bool:
-    return bool(epoch.reports) and not _owing(run, epoch)
+def _is_beyond(rank: Rank, epoch: int) -> bool:
+    return rank.reported_epoch is not None and rank.reported_epoch > epoch
 
 
-def _publish(run: Run, epoch: Epoch) -> Instruction:
+def _is_complete(run: Run, epoch: Epoch, now: Moment) -> bool:
+    return bool(epoch.reports) and not _owing(run, epoch, now)
+
+
+def _publish(run: Run, epoch: Epoch, now: Moment) -> Instruction:
     epoch.published = True
     kept = epoch.record
     figures = {name: getattr(kept, name) for name in _FIGURES} if kept else cluster_figures(run)
-    epoch.record = aggregate(run, epoch, figures)
+    epoch.record = aggregate(run, epoch, figures, now)
     return PublishEpoch(epoch.record)
 
 
 _FIGURES = ("cpu", "memory_used", "memory_total", "gpu", "vram_used", "vram_total")
 
 
-def aggregate(run: Run, epoch: Epoch, figures: dict[str, float | int | None]) -> EpochRecord:
+def aggregate(run: Run, epoch: Epoch, figures: dict[str, float | int | None], now: Moment) -> EpochRecord:
     """One record over all ranks that reported the epoch."""
     reports = [epoch.reports[rank] for rank in sorted(epoch.reports)]
     samples = _total(report.samples for report in reports)
@@ -113,7 +133,7 @@ def aggregate(run: Run, epoch: Epoch, figures: dict[str, float | int | None]) ->
         batches=_total(report.batches for report in reports),
         throughput=samples / seconds if samples and seconds else None,
         ranks=len(reports),
-        complete=not _owing(run, epoch),
+        complete=not _owing(run, epoch, now),
         ended_at=max((r.ended_at for r in reports if r.ended_at is not None), default=None),
     )
     return msgspec.structs.replace(record, **figures)
@@ -147,17 +167,25 @@ def _weights(reports: list[EpochReport]) -> list[float]:
 
 
 def reduce_values(values: list[tuple[float, float]], reduction: Reduction) -> float:
-    """Reduce (value, weight) pairs; `mean` is weighted, the others ignore the weight."""
+    """Reduce (value, weight) pairs; `mean` is weighted, the others ignore the weight.
+
+    One value is itself, to the last bit. A NaN among them is the result, whatever the order.
+    """
     plain = [value for value, _ in values]
+    if len(plain) == 1 or reduction == "last":
+        return plain[-1]
     if reduction == "sum":
         return sum(plain)
+    if any(math.isnan(value) for value in plain):
+        return math.nan
+    low, high = min(plain), max(plain)
     if reduction == "min":
-        return min(plain)
+        return low
     if reduction == "max":
-        return max(plain)
-    if reduction == "last":
-        return plain[-1]
-    return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)
+        return high
+    whole = sum(weight for _, weight in values)
+    mean = sum(value * (weight / whole) for value, weight in values)
+    return mean if math.isnan(mean) else min(max(mean, low), high)
 
 
 def metric_order(name: str) -> tuple[bool, str]:

@@ -18,7 +18,7 @@ MAX_TEXT = 2000
 """Characters of an event's text; a rank may send any amount."""
 EVICTED = "events dropped"
 
-_PRINTED = ("restart", "rank back", "user")
+_PRINTED = ("restart", "rank back", "user", EVICTED)
 """Classes that are printed although they are only information."""
 _RANKING: dict[Level, int] = {"info": 0, "warn": 1, "critical": 2}
 

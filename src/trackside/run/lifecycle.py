@@ -56,7 +56,7 @@ def check_end(run: Run, now: Moment) -> list[Instruction]:
     run.ended_wall, run.ended_mono = now.wall, now.mono
     run.state, run.state_detail = _outcome(run)
     text = run.state if run.state_detail is None else f"{run.state}: {run.state_detail}"
-    return [*out, *publish_rest(run), *raise_event(run, now, "finish", text), PublishRun(), CompleteRun()]
+    return [*out, *publish_rest(run, now), *raise_event(run, now, "finish", text), PublishRun(), CompleteRun()]
 
 
 def _is_over(run: Run, now: Moment) -> bool:

@@ -188,7 +188,7 @@ class RunMachine:
             return []
         out = self._own_wish(now) + liveness.check_silence(state, now)
         pace.note_step(state, now)
-        out += epochs.publish_complete(state)
+        out += epochs.publish_complete(state, now)
         if state.published_at is None or not 0 <= now.mono - state.published_at < PUBLISH_SECONDS:
             state.published_at = now.mono
             out.append(PublishRun())

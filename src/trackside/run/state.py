@@ -59,6 +59,8 @@ class Rank(msgspec.Struct, kw_only=True):
     step_seconds: float | None = None
     own_step_seconds: float | None = None
     progress: list[Progress] = []
+    reported_epoch: int | None = None
+    """Highest epoch that it has reported."""
     clock_offset: float | None = None
     cpu_text: str | None = None
     gpu_text: str | None = None

@@ -160,7 +160,8 @@ def values_of(table: Columns, reduction: Reduction) -> tuple[Array, Array, Array
     elif reduction == "sum":
         value = table["total"] / np.maximum(table["steps"], 1)
     elif reduction == "mean":
-        value = table["total"] / np.maximum(table["finite"], 1)
+        # A sum beyond the largest number is infinite; a mean of finite values never is.
+        value = np.clip(table["total"] / np.maximum(table["finite"], 1), table["low"], table["high"])
     else:
         value = table["low" if reduction == "min" else "high"]
     low, high = np.where(none, table["bad"], table["low"]), np.where(none, table["bad"], table["high"])

@@ -97,6 +97,27 @@ def test_an_epochs_means_are_this_ranks_and_given_values_win() -> None:
     assert [report.metrics for report in reader.reports] == [{"loss": 1.5, "acc": 0.9}, {"loss": 100.0}, {}]
 
 
+def test_b35_a_rank_s_epoch_is_the_mean_of_its_values() -> None:
+    reader = Reader()
+    calls = [(0, 0.0, step, {"loss": float(step), "lr": 0.1, "most": 1.7e308}) for step in range(3)]
+    reader.read([*calls, (0, 0.0, 3, {"loss": 9.0}), (1, 0.0, 4, {"loss": 100.0})])
+    reader.read([(0, 0.0, 5, {"bad": math.nan, "worse": math.inf}), (0, 0.0, 6, {"bad": 1.0, "worse": 1.0}), closed(0)])
+    (report,) = reader.reports
+    assert {name: report.metrics[name] for name in ("loss", "lr", "most", "worse")} == {
+        "loss": 3.0,
+        "lr": 0.1,
+        "most": 1.7e308,
+        "worse": math.inf,
+    }
+    assert math.isnan(report.metrics["bad"])
+
+
+def test_a_name_that_is_cut_is_the_same_in_points_and_epochs() -> None:
+    reader, name = Reader(), "n" * 20_000
+    reader.read([(0, 0.0, 1, {name: 1.0, "\ud800": 2.0}), closed(0, **{name: 3.0})])
+    assert set(reader.reports[0].metrics) == set(reader.names.values())
+
+
 def test_device_values_come_when_they_are_ready_and_their_epoch_waits_for_them() -> None:
     reader, slow = Reader(), Device({"loss": 2.0})
     assert reader.read([device_call(slow, 1, epoch=0, lr=0.1), closed(0), (NO_EPOCH, 0.0, 2, {"x": 1.0})]) == [

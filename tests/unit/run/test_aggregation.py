@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from tests.unit.run.play import Play, batch
-from trackside.run import outputs
+from trackside.monitor import console
+from trackside.run import inputs, outputs
 from trackside.run.cohort import CohortWindow, update_of
+from trackside.store.catalog import metric_entries
 from trackside.wire import messages
 from trackside.wire.columns import concatenate
 
@@ -47,6 +49,68 @@ def test_b39_non_finite_values_are_counted_and_never_spoil_the_others() -> None:
     shown = update(window)
     assert shown["mean"] == [2.0, "NaN", "-Infinity"]
     assert shown["count"] == [2, 1, 1]
+
+
+def test_b39_d14_ranks_with_other_keys_or_none_are_normal() -> None:
+    """A pipeline of three stages: the last one alone has a loss, and nobody gets a value it did not log."""
+    play = Play()
+    for rank in range(3):
+        play.hello(rank, world=3)
+    for number, name in enumerate(["loss", "activations", "bubble"]):
+        play.metric(number, name)
+    play.points([(0, 2, 5, 0.25), (1, 0, 5, 7.0), (1, 1, 5, 9.0), (2, 0, 6, 1.0)])
+    shown = {name: (m.rank_count, m.last) for m in play.machine.metric_entries() for name in [m.name]}
+    assert shown == {"loss": (1, 0.25), "activations": (2, 8.0), "bubble": (1, 1.0)}
+    changes = play.machine.root.take_changes()
+    assert [(update_of(changes[n], "mean").mean, update_of(changes[n], "mean").count) for n in range(3)] == [
+        ([0.25], [1]),
+        ([8.0], [2]),
+        ([1.0], [1]),
+    ]
+    assert [entry.non_finite for entry in play.ranks] == [0, 0, 0]
+    assert ("loss", 0, "a") not in [cell[:3] for cell in play.machine.last_values()]
+
+
+def test_b39_d10_every_rank_counts_not_the_first_one_alone() -> None:
+    window = CohortWindow()
+    window.add(batch([(0, rank, 1, float(rank)) for rank in range(64)]))
+    assert update(window) == {"step": [1], "mean": [31.5], "min": [0.0], "max": [63.0], "count": [64], "worst": [63]}
+
+
+def test_b39_the_worst_rank_is_the_one_furthest_from_the_mean_on_either_side() -> None:
+    window = CohortWindow()
+    window.add(batch([(0, 0, 1, 5.0), (0, 1, 1, 5.5), (0, 2, 1, -9.0), (0, 3, 1, 5.2)]))
+    assert update(window)["worst"] == [2]
+
+
+def test_b39_d60_a_mean_stays_within_its_extremes_where_the_sum_has_no_number() -> None:
+    window, most = CohortWindow(), 1.7976931348623157e308
+    window.add(batch([(0, 0, 1, most), (0, 1, 1, most), (0, 0, 2, -most), (0, 1, 2, -most), (0, 0, 3, math.inf)]))
+    assert update(window)["mean"] == [most, -most, "Infinity"]
+
+
+def test_d07_steps_are_kept_as_given_for_each_series_and_never_dropped() -> None:
+    """A train step summed over ranks beside an eval step of its own, which is far behind."""
+    play = Play()
+    play.hello(0, world=1)
+    play.metric(0, "loss")
+    play.metric(1, "eval/loss")
+    play.points([(0, 0, 4000, 1.0)])
+    play.points([(1, 0, 1, 2.0)])
+    play.points([(0, 0, 4004, 1.0), (1, 0, 2, 2.0)])
+    play.points([(0, 0, 10, 5.0)])
+    entries = {m.name: (m.points, m.first_step, m.last_step) for m in play.machine.metric_entries()}
+    assert entries == {"loss": (3, 10, 4004), "eval/loss": (2, 1, 2)}
+    rows = play.machine.root.take_changes()
+    assert [rows[number]["step"].tolist() for number in (0, 1)] == [[10, 4000, 4004], [1, 2]]
+
+
+@pytest.mark.parametrize("step", [-(2**63), -5, 0, 2**53 + 1, 2**63 - 1])
+def test_b39_any_step_of_64_bits_is_a_step(step: int) -> None:
+    window = CohortWindow()
+    window.add(batch([(0, 0, step, 1.0), (0, 1, step, 3.0)]))
+    assert update(window)["step"] == [step]
+    assert update_of(window.recent()[0], "mean").mean == [2.0]
 
 
 def test_b39_a_cohort_of_some_ranks_sees_only_theirs() -> None:
@@ -149,6 +213,97 @@ def test_b35_means_are_weighted_and_ranks_without_the_metric_do_not_count() -> N
     assert record.complete
 
 
+def test_b34_epochs_come_in_ascending_order_whoever_reports_first() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    for number in (2, 1, 0):
+        play.tell(zero, epoch(number, 1.0))
+    for number in (1, 2):
+        play.tell(one, epoch(number, 1.0))
+        assert published(play) == []
+    play.tell(one, epoch(0, 1.0))
+    assert published(play) == [0, 1, 2]
+
+
+def test_b34_a_rank_that_reports_only_some_epochs_does_not_hold_the_others_up() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    for number in range(4):
+        play.tell(zero, epoch(number, 1.0))
+        play.tell(one, epoch(number, 3.0) if number in (0, 3) else messages.Heartbeat(sent_at=0.0, uptime_seconds=1.0))
+        play.wait(4)
+    assert published(play) == [0, 1]
+    for _ in range(3):
+        play.beat(zero)
+        play.beat(one)
+        play.wait(4)
+    assert published(play) == [0, 1, 2, 3]
+    records = {record.epoch: record for record in play.machine.epoch_records()}
+    assert [(records[n].metrics["loss"], records[n].ranks) for n in range(4)] == [
+        (2.0, 2),
+        (1.0, 1),
+        (1.0, 1),
+        (2.0, 2),
+    ]
+    play.tell(one, epoch(1, 5.0))
+    assert play.machine.epoch_records()[1].metrics == {"loss": 3.0}
+
+
+def test_b34_at_the_end_what_is_left_is_published() -> None:
+    play = Play()
+    zero, _ = play.hello(0), play.hello(1)
+    play.tell(zero, epoch(0, 1.0))
+    play.do(inputs.StopAsked("SIGTERM"))
+    assert published(play) == []
+    play.wait(1)
+    assert (published(play), play.run.state) == ([0], "terminated")
+    assert not play.machine.epoch_records()[0].complete
+
+
+def test_b35_a_metric_counts_over_the_ranks_that_have_it() -> None:
+    """As in a pipeline, where only the last stage has a loss, and only the first one reads data."""
+    play = Play()
+    first, last = play.hello(0), play.hello(1)
+    play.tell(first, messages.EpochReport(epoch=0, metrics={"data_ms": 3.0}, batches=10))
+    play.tell(last, messages.EpochReport(epoch=0, metrics={"loss": 0.5}, batches=10))
+    assert play.machine.epoch_records()[0].metrics == {"loss": 0.5, "data_ms": 3.0}
+
+
+@pytest.mark.parametrize("value", [0.1, 1.7976931348623157e308, 5e-324, -0.0, 1 / 3])
+@pytest.mark.parametrize("weight", [1, 3, 7, 1000])
+def test_b35_d60_the_value_of_one_rank_is_itself_and_that_of_equal_ranks_within_them(value: float, weight: int) -> None:
+    one, two = Play(), Play()
+    one.tell(one.hello(0, world=1), epoch(0, value, samples=weight))
+    assert one.machine.epoch_records()[0].metrics == {"loss": value}
+    for rank in range(2):
+        session = two.hello(rank)
+        two.tell(session, epoch(0, value, samples=weight))
+    assert two.machine.epoch_records()[0].metrics == {"loss": value}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "min", "max", "sum"])
+@pytest.mark.parametrize("order", [(math.nan, 1.0), (1.0, math.nan)])
+def test_b35_d61_a_nan_of_one_rank_is_not_averaged_away(
+    reduction: messages.Reduction, order: tuple[float, ...]
+) -> None:
+    play = Play()
+    play.metric(0, "loss", reduction)
+    for rank, value in enumerate(order):
+        play.tell(play.hello(rank), epoch(0, value))
+    assert play.machine.epoch_records()[0].metrics == {"loss": "NaN"}
+
+
+@pytest.mark.parametrize(
+    ("reduction", "value"), [("mean", 1.75), ("sum", 3.0), ("min", 1.0), ("max", 2.0), ("last", 2.0)]
+)
+def test_b38_a_declared_reduction_holds_for_epochs_too(reduction: messages.Reduction, value: float) -> None:
+    play = Play()
+    play.metric(0, "loss", reduction)
+    play.tell(play.hello(0), epoch(0, 1.0, batches=1))
+    play.tell(play.hello(1), epoch(0, 2.0, batches=3))
+    assert play.machine.epoch_records()[0].metrics == {"loss": value}
+
+
 def test_b35_without_samples_batches_weigh() -> None:
     play = Play()
     zero, one = play.hello(0), play.hello(1)
@@ -179,12 +334,40 @@ def test_b37_a_run_of_one_epoch_still_has_windows() -> None:
     assert list(play.machine.root.take_changes()) == [0]
 
 
+def test_b37_values_are_shown_before_any_epoch_has_ended() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetPlan(epochs=1))
+    play.metric(0, "loss")
+    for step in range(100):
+        play.points([(0, 0, step, 1.0 / (step + 1))])
+    sample(play, session, host=messages.HostSample(cpu=0.5), rank=messages.RankSample(cpu=0.25))
+    assert play.machine.epoch_records() == []
+    assert len(play.asked(outputs.PublishPoints)) == 100
+    assert len(play.machine.root.take_changes()[0]) == 100
+    assert [r.cpu for r in play.asked(outputs.PublishResources) for r in [r.record]][:2] == [0.5, 0.25]
+
+
 def test_b40_metric_order_is_loss_first_then_by_name() -> None:
     play = Play()
     play.hello(0, world=1)
     for number, name in enumerate(["zeta", "acc", "loss", "train/loss"]):
         play.metric(number, name)
     assert [entry.name for entry in play.machine.metric_entries()] == ["loss", "acc", "train/loss", "zeta"]
+
+
+def test_b40_the_order_is_the_same_in_metrics_epochs_lines_and_catalog() -> None:
+    names = ["\U0001f600", "\uff5e", "10", "9", "b", "Loss", "loss", "a/loss", "é"]
+    play = Play()
+    session = play.hello(0, world=1)
+    for number, name in enumerate(names):
+        play.metric(number, name)
+    play.tell(session, messages.EpochReport(epoch=0, metrics=dict.fromkeys(reversed(names), 1.0)))
+    wanted = ["loss", *sorted(set(names) - {"loss"})]
+    assert [entry.name for entry in play.machine.metric_entries()] == wanted
+    assert list(play.machine.epoch_records()[0].metrics) == wanted
+    assert console.order_metrics(names) == wanted
+    assert [entry.name for entry in metric_entries([], play.machine.metric_entries()[::-1])] == wanted
 
 
 def test_b46_eta_is_unknown_then_by_the_last_five_epochs() -> None:
