@@ -11,6 +11,7 @@ from trackside.controller.desk import ControllerDesk
 from trackside.controller.document import DocumentWriter
 from trackside.controller.intake import take_in_spools
 from trackside.controller.website import Website
+from trackside.errors import TracksideError
 from trackside.ingest.reader import FrameReader
 from trackside.server.hub import Hub
 from trackside.sinks.protocol import Sink
@@ -67,7 +68,11 @@ class Ending:
             async with asyncio.timeout(SINK_S):
                 await sink.shut_down()
         except TimeoutError:
+            log.warning("the %s did not end within %.0f s", sink.name, SINK_S)
             self.failed(sink.name, f"it did not end within {SINK_S:.0f} s")
+        except TracksideError as error:
+            log.warning("the %s: %s", sink.name, error)
+            self.failed(sink.name, str(error))
         except Exception as error:  # noqa: BLE001 - top of task
             log.exception("the sink %s failed to end", sink.name)
             self.failed(sink.name, f"{type(error).__name__}: {error}")

@@ -427,6 +427,7 @@ class Monitor:
             return
         if self._epoch is not None:
             self._close_epoch()
+        self._history.close()
         self._is_open = False
         runtime.users.discard(self)
         if len(runtime.users):

@@ -81,6 +81,11 @@ class History:
         self._lock = threading.Lock()
         self._clock = clock
         self._began = clock()
+        self._ended: float | None = None
+
+    def close(self) -> None:
+        """Training is complete: from now on its time stands still. Idempotent."""
+        self._ended = self._clock() if self._ended is None else self._ended
 
     def take(self, report: EpochReport, figures: Figures) -> tuple[EpochReport, bool]:
         """Keep an epoch.
@@ -126,7 +131,8 @@ class History:
         """The closing line."""
         reports = self.reports()
         loss = reports[-1].metrics.get("loss") if reports else None
-        return console.end_line(self._clock() - self._began, loss)
+        ended = self._clock() if self._ended is None else self._ended
+        return console.end_line(ended - self._began, loss)
 
     def write_csv(self, path: Path) -> None:
         """Columns are the union over all epochs, `loss` first; unknown cells are empty. Raises: OSError."""

@@ -222,7 +222,12 @@ class Runtime:
         is_alone = self.identity.world_size == 1
         self.wait_for_report(min(seconds, REPORT_S) if is_alone else 0.0)
         later = "being written" if is_alone else "written when the last rank has ended"
-        console.say(f"  report     {report}" + ("" if report.is_file() else f"  ({later})"))
+        if report.is_file():
+            console.say(f"  report     {report}")
+        elif self._starter.has_ended():
+            console.say(f"  trackside: no report was written; what is there lies in {report.parent}")
+        else:
+            console.say(f"  report     {report}  ({later})")
 
     def has_left(self) -> bool:
         """Whether nothing of it is left, its controller included."""

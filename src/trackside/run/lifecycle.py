@@ -118,6 +118,8 @@ def _failure(run: Run) -> str | None:
     if run.job is not None and (run.job.exit_code or run.job.signal):
         how = f"was killed by {run.job.signal}" if run.job.signal else f"exited with code {run.job.exit_code}"
         return f"the launcher {how}"
+    if not run.ranks and run.launcher_gone and run.stop_reason is None:
+        return "the process that began it ended before any rank was connected"
     lost = [rank for rank in ranks_in_order(run) if rank.state == "lost"]
     if not lost or (run.stop_reason is not None and len(lost) < len(run.ranks)):
         return None

@@ -2,15 +2,18 @@
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import html
 import logging
 import re
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from trackside.errors import StoreError
 from trackside.sinks.protocol import RunSource
 from trackside.sinks.quiet import QuietSink
 from trackside.wire.documents import Baked, BakedSeries, Number, ResourceRecord
@@ -180,11 +183,52 @@ class ReportSink(QuietSink):
         return inline_page(self._files, data, f"{self._source.run().name} · Trackside")
 
     async def shut_down(self) -> None:
-        """Write it, once. Blocks: never; raises OSError when the disk does not take it."""
+        """Write it, once. Blocks: never.
+
+        Raises:
+            StoreError: the disk does not take it.
+        """
         if self._written:
             return
         content = await self.render()
-        temporary = self._target.with_suffix(".html.part")
-        temporary.write_bytes(content)
-        temporary.replace(self._target)
+        try:
+            await _beside(lambda: write_whole(self._target, content))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{self._target.absolute()} was not written: {reason}") from error
         self._written = True
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """All of it or nothing. Blocks: for the disk. Raises: OSError."""
+    temporary = target.with_suffix(".html.part")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+async def _beside(write: Callable[[], None]) -> None:
+    """Write in a thread that nobody waits for when the process ends: a shared mount may hang for good."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[OSError | None] = loop.create_future()
+
+    def settle(error: OSError | None) -> None:
+        if not outcome.done():
+            outcome.set_result(error)
+
+    def work() -> None:
+        problem = None
+        try:
+            write()
+        except OSError as error:
+            problem = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, problem)
+
+    threading.Thread(target=work, name="trackside-report", daemon=True).start()
+    if (error := await outcome) is not None:
+        raise error

@@ -101,6 +101,47 @@ def test_b49_log_has_a_header_a_line_an_epoch_and_a_total(tmp_path: Path) -> Non
     ]
 
 
+def test_b48_every_row_is_as_wide_as_the_header_whatever_an_epoch_has(tmp_path: Path) -> None:
+    history = History(None)
+    history.take(report(3, 2.0, late=1.0), Figures(cpu=0.25))
+    history.take(report(4), Figures())
+    history.take(report(5, 0.1234, loss=-0.0, **{"a,b": 1e-300, 'q"x': math.inf, "zwei\nZeilen": 2.0}), Figures())
+    history.take(report(3, None, loss=7.0), Figures(cpu=0.75))
+    path = tmp_path / "epochs.csv"
+    history.write_csv(path)
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = ["epoch", "duration_s", "loss", "a,b", "late", 'q"x', "zwei\nZeilen"]
+    figures = ["cpu_pct", "ram_used", "gpu_pct", "vram_used", "vram_total"]
+    assert [list(row) for row in rows] == [names + figures] * 3
+    assert [list(row.values()) for row in rows] == [
+        ["3", "2.000", "7.0", "", "1.0", "", "", "25.0", "", "", "", ""],
+        ["4", "", "", "", "", "", "", "", "", "", "", ""],
+        ["5", "0.123", "-0.0", "1e-300", "", "inf", "2.0", "", "", "", "", ""],
+    ]
+
+
+def test_b48_without_an_epoch_there_is_a_header(tmp_path: Path) -> None:
+    History(3).write_csv(tmp_path / "epochs.csv")
+    assert (tmp_path / "epochs.csv").read_text() == ("epoch,duration_s,cpu_pct,ram_used,gpu_pct,vram_used,vram_total\n")
+
+
+def test_b49_the_total_stands_still_once_training_is_complete(tmp_path: Path) -> None:
+    now = 100.0
+    history = History(100, clock=lambda: now)
+    history.take(report(4, 0.049, loss=1.5264, acc=0.5), Figures.of(SAMPLE))
+    now = 101.5
+    history.close()
+    now = 900.0
+    history.close()
+    history.write_log(tmp_path / "epochs.log", "two\nlines\x1b[2J")
+    assert (tmp_path / "epochs.log").read_text().splitlines() == [
+        "# two\ufffdlines\ufffd[2J",
+        "  epoch   4/100  loss=1.5264  acc=0.5000  [49ms]",
+        "  training complete in 1.5s  | loss: 1.5264",
+    ]
+
+
 @pytest.mark.parametrize(("epochs", "ordinals"), [((0, 1), [1, 2]), ((1, 2), [1, 2]), ((5,), [5])])
 def test_people_count_from_one(epochs: tuple[int, ...], ordinals: list[int]) -> None:
     history = History(10)

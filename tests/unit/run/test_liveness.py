@@ -246,3 +246,17 @@ def test_an_asked_for_end_is_no_critical_event() -> None:
     play.hello(0, world=1)
     play.tell(agent, exited(0, signal="SIGTERM"))
     assert [event.severity for event in play.events("rank failed")] == ["warn"]
+
+
+@pytest.mark.parametrize(
+    ("happened", "state", "detail"),
+    [
+        (inputs.LauncherGone(), "failed", "the process that began it ended before any rank was connected"),
+        (inputs.StopAsked("SIGTERM"), "terminated", "the controller was stopped by SIGTERM"),
+    ],
+)
+def test_d38_a_run_that_nobody_joined_is_not_finished(happened: inputs.Input, state: str, detail: str) -> None:
+    play = Play()
+    play.do(happened)
+    play.wait(1)
+    assert (play.run.state, play.run.state_detail) == (state, detail)

@@ -2,12 +2,17 @@ import asyncio
 import base64
 import hashlib
 import json
+import os
 import re
+import threading
+import time
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.unit.server.made_run import MadeRun
+from trackside.errors import StoreError
 from trackside.sinks import report as report_module
 from trackside.sinks.report import ReportSink, bake, escape_json, inline_page, thin
 from trackside.wire.documents import Baked, ResourceRecord
@@ -110,6 +115,78 @@ def test_samples_are_thinned_evenly_within_each_path():
     assert [r.time for r in kept if r.path == "root/a"][-1] == 999.0
     assert kept == sorted(kept, key=lambda r: r.time)
     assert thin(records[:10], most=20) == records[:10]
+
+
+@pytest.mark.parametrize("state", ["finished", "failed", "terminated"])
+def test_b50_the_report_is_written_however_the_run_ended(tmp_path, monkeypatch, state):
+    source = MadeRun()
+    ended = msgspec.structs.replace(source.run(), state=state, state_detail="rank 1: SIGKILL")
+    monkeypatch.setattr(source, "run", lambda: ended)
+    asyncio.run(ReportSink(source, FILES, tmp_path / "report.html", lambda: 2000.0).shut_down())
+    run = data_of((tmp_path / "report.html").read_bytes()).run
+    assert (run.state, run.state_detail) == (state, "rank 1: SIGKILL")
+
+
+def test_b50_a_failure_names_the_absolute_path_and_leaves_no_half_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target = tmp_path / "report.html"
+    target.mkdir()
+    sink = ReportSink(MadeRun(), FILES, Path("report.html"), lambda: 2000.0)
+    with pytest.raises(StoreError, match=f"^{re.escape(str(target))} was not written: Is a directory$"):
+        asyncio.run(sink.shut_down())
+    assert list(tmp_path.iterdir()) == [target]
+    target.rmdir()
+    asyncio.run(sink.shut_down())
+    assert target.is_file()
+
+
+def test_lesson_a_hung_shared_mount_stalls_the_report_alone(tmp_path):
+    """Opening a pipe that nobody reads never returns, as a file on a mount that hangs."""
+    pipe = tmp_path / "report.html.part"
+    os.mkfifo(pipe)
+    sink = ReportSink(MadeRun(), FILES, tmp_path / "report.html", lambda: 2000.0)
+
+    async def end() -> int:
+        turns = 0
+        writing = asyncio.create_task(sink.shut_down())
+        deadline = time.monotonic() + 30
+        while not any(thread.name == "trackside-report" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert not writing.done()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await writing
+        return turns
+
+    try:
+        assert asyncio.run(end()) == 20
+    finally:
+        (hung,) = [thread for thread in threading.enumerate() if thread.name == "trackside-report"]
+        with pipe.open("rb") as reader:
+            while reader.read(65536):
+                pass
+        hung.join(10)
+    assert not hung.is_alive()
+    assert hung.daemon, "nobody waits for it when the process ends"
+
+
+def test_lesson_the_data_is_baked_once_before_the_first_script():
+    """It was baked before every script instead of the first."""
+    second = b'<script type="module" crossorigin src="./assets/more-12345678.js"></script>'
+    files = {
+        **FILES,
+        "index.html": INDEX.replace(b"</head>", second + b"</head>"),
+        "assets/more-12345678.js": b"more()",
+    }
+    page = inline_page(files, b'{"a": 1}', "x")
+    assert page.count(b'id="trackside-data"') == 1
+    scripts = [found.start() for found in re.finditer(rb'<script type="module">', page)]
+    assert len(scripts) == 2
+    assert page.index(b'id="trackside-data"') < scripts[0]
 
 
 def test_the_report_is_written_once(tmp_path):

@@ -223,8 +223,8 @@ def test_a_full_disk_is_said_and_nothing_is_lost_when_it_recovers(station: Stati
     assert sorted(pd.read_parquet(station.folder.points)["value"]) == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_a_hung_disk_stalls_the_store_thread_only(station: Station, disk: SickDisk) -> None:
-    """A hung shared mount stalled the writer: whoever calls must not wait, and must be told."""
+def test_lesson_a_hung_shared_mount_stalls_the_store_thread_only(station: Station, disk: SickDisk) -> None:
+    """It stalled the writer: whoever calls must not wait, and must be told."""
     station.greet(0)
     disk.well.clear()
     station.log(0, 0, [{"loss": 0.0}])
