@@ -5,6 +5,7 @@ A command's module has `SUMMARY` and `main(arguments) -> exit code`, and is impo
 """
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -37,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, the training's own under `run`, 2 for wrong use, 1 for what failed.
     """
+    if argv is None:
+        _begin_in_utf8()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _speak_utf8()
     try:
         return _dispatch(arguments)
     except Stop as stop:
@@ -51,6 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _begin_in_utf8() -> None:
+    """Where the locale is not UTF-8, begin again in Python's UTF-8 mode: names of runs, metrics and folders are any text.
+
+    The mode is an option of this interpreter and not its environment, so that a launched script does not inherit it.
+    """
+    encoding = sys.getfilesystemencoding().lower().replace("-", "")
+    if not sys.flags.utf8_mode and encoding != "utf8" and len(sys.orig_argv) > 1:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+def _speak_utf8() -> None:
+    """What we print is UTF-8 whatever the locale: a name must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -15,6 +15,7 @@ from trackside.cli.parser import Parser
 from trackside.controller.config import LOOPBACK, ControllerConfig, read_port, read_token
 from trackside.errors import TracksideError, UsageError
 from trackside.wire.address import format_address
+from trackside.wire.arguments import utf8_text
 
 SUMMARY = "run a controller alone, for launchers that are not ours"
 
@@ -100,7 +101,7 @@ def read_config(options: argparse.Namespace, environ: Mapping[str, str]) -> Cont
         raise UsageError(f"--no-page and --port {port} contradict each other; leave one out")
     return ControllerConfig(
         directory=Path(options.dir or environ.get("TRACKSIDE_DIR") or "runs"),
-        name=options.name or environ.get("TRACKSIDE_NAME") or "run",
+        name=utf8_text(options.name or environ.get("TRACKSIDE_NAME") or "run"),
         resume=Path(options.resume) if options.resume else None,
         port=port if port is not None else read_port(environ.get("TRACKSIDE_PORT"), "TRACKSIDE_PORT"),
         wants_page=port is not None,

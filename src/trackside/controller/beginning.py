@@ -15,6 +15,7 @@ from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
 from trackside.run.state import Settings
 from trackside.store import Resumption, RunFolder, find_resumption
+from trackside.wire.arguments import utf8_text
 
 log = logging.getLogger("trackside.controller")
 
@@ -73,7 +74,7 @@ def _first_state(folder: RunFolder, identity: ControllerIdentity, settings: Sett
     return RunMachine.begin(
         run_id=identity.run,
         name=identity.name,
-        directory=str(folder.path),
+        directory=utf8_text(str(folder.path)),
         version=__version__,
         settings=settings,
         started=Moment(identity.started_at, now.mono - age_s),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.launch.settings import RunSettings
+from trackside.wire.arguments import encode_arguments
 
 _logger = logging.getLogger("trackside.launch")
 
@@ -122,7 +123,7 @@ class ControllerProcess:
         reading, writing = os.pipe()
         try:
             self._process = process = subprocess.Popen(
-                self._command(resume, writing),
+                encode_arguments(self._command(resume, writing)),
                 pass_fds=[writing],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

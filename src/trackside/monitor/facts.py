@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trackside._version import __version__
 from trackside.monitor.samplers.hardware import cpu_model, cpu_threads, machine_memory_bytes
+from trackside.wire.arguments import utf8_text
 from trackside.wire.machine import machine_id
 from trackside.wire.messages import HostFacts, ProcessFacts
 
@@ -17,7 +18,7 @@ MAX_ARGUMENTS = 64
 def host_facts() -> HostFacts:
     """Where this process runs."""
     return HostFacts(
-        host=socket.gethostname() or "localhost",
+        host=utf8_text(socket.gethostname()) or "localhost",
         machine_id=machine_id(),
         cpu_model=cpu_model(),
         cpu_threads=cpu_threads(),
@@ -42,8 +43,8 @@ def process_facts() -> ProcessFacts:
         python=platform.python_version(),
         torch=str(getattr(torch, "__version__", "")) or None if torch else None,
         trackside=__version__,
-        command=[sys.executable, *sys.argv][:MAX_ARGUMENTS],
-        directory=directory,
+        command=[utf8_text(word) for word in [sys.executable, *map(str, sys.argv)][:MAX_ARGUMENTS]],
+        directory=utf8_text(directory) if directory else None,
         git_commit=git_commit(Path(directory)) if directory else None,
     )
 
@@ -54,10 +55,10 @@ def git_commit(start: Path) -> str | None:
         git = folder / ".git"
         try:
             if git.is_file():
-                git = (folder / git.read_text().partition("gitdir:")[2].strip()).resolve()
+                git = (folder / git.read_text("utf-8").partition("gitdir:")[2].strip()).resolve()
             if (git / "HEAD").is_file():
-                return _resolve(git, (git / "HEAD").read_text().strip())
-        except OSError:
+                return _resolve(git, (git / "HEAD").read_text("utf-8").strip())
+        except (OSError, ValueError):  # or what is no text
             return None
     return None
 
@@ -67,12 +68,12 @@ def _resolve(git: Path, head: str) -> str | None:
         return head or None
     name = head.removeprefix("ref:").strip()
     common = git / "commondir"
-    roots = [git] + ([(git / common.read_text().strip()).resolve()] if common.is_file() else [])
+    roots = [git] + ([(git / common.read_text("utf-8").strip()).resolve()] if common.is_file() else [])
     for root in roots:
         if (root / name).is_file():
-            return (root / name).read_text().strip() or None
+            return (root / name).read_text("utf-8").strip() or None
         packed = root / "packed-refs"
-        lines = packed.read_text().splitlines() if packed.is_file() else []
+        lines = packed.read_text("utf-8").splitlines() if packed.is_file() else []
         found = next((line.split()[0] for line in lines if line.endswith(" " + name)), None)
         if found:
             return found

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
@@ -139,7 +140,7 @@ class History:
         reports = self.reports()
         names = console.order_metrics({name for report in reports for name in report.metrics})
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
+            writer = csv.writer(_Lines(file), lineterminator="\r\n")
             writer.writerow(["epoch", "duration_s", *map(_text_cell, names), *RESOURCE_COLUMNS])
             for report in reports:
                 seconds = "" if report.seconds is None else f"{report.seconds:.3f}"
@@ -165,6 +166,16 @@ def _amended(known: EpochReport, new: EpochReport) -> EpochReport:
         seconds=new.seconds if new.seconds is not None else known.seconds,
         work_seconds=new.work_seconds if new.work_seconds is not None else known.work_seconds,
     )
+
+
+class _Lines:
+    """Where csv writes its rows: only with this line end does it quote a carriage return in a name."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, row: str) -> None:
+        self._file.write(row[:-2] + "\n")
 
 
 def _number_cell(value: float | None) -> str:

@@ -305,10 +305,10 @@ class Runtime:
     def received(self, message: messages.Downward) -> None:
         """The controller's word."""
         if isinstance(message, messages.Welcome):
-            self.directory = message.directory
+            self.directory = os.fsdecode(message.directory.encode("utf-8", "surrogateescape"))
             self._is_controller_here = message.machine_id == machine_id()
             if self._is_controller_here:
-                self._link.spool_folder = Path(message.directory) / SPOOL_FOLDER
+                self._link.spool_folder = Path(self.directory) / SPOOL_FOLDER
             if message.url_line and self.is_primary and not self._is_launched:
                 self._say_line(message.url_line)
         elif isinstance(message, messages.Say):

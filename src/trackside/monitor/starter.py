@@ -16,6 +16,7 @@ from trackside.errors import TracksideError
 from trackside.monitor.discovery import discovery_path, read_address, write_address
 from trackside.monitor.roles import CONTROLLER
 from trackside.wire.address import ControllerAddress, parse_address
+from trackside.wire.arguments import encode_arguments
 from trackside.wire.messages import Identity
 
 logger = logging.getLogger("trackside.monitor")
@@ -164,7 +165,7 @@ class Starter:
         command += ["--parent-pid", str(os.getpid()), "--ready-fd", str(writing)]
         try:
             self._process = subprocess.Popen(
-                command,
+                encode_arguments(command),
                 pass_fds=[writing],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

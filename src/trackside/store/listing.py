@@ -6,6 +6,7 @@ import msgspec
 
 from trackside.errors import RunFolderError
 from trackside.store.folder import DOCUMENT, RunFolder
+from trackside.wire.arguments import utf8_text
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ def _summary(path: Path) -> RunSummary:
     except RunFolderError as error:
         document = {"state": "damaged", "state_detail": str(error)}
     return RunSummary(
-        directory=str(path),
+        directory=utf8_text(str(path)),
         id=document.get("id", path.name),
         name=document.get("name", path.name),
         state=document.get("state", "unknown"),

@@ -21,6 +21,7 @@ from trackside.store.query import SeriesReader
 from trackside.store.records import read_epochs, read_events, read_resources, row_counts
 from trackside.store.resume import Layout, look_at
 from trackside.wire import documents
+from trackside.wire.arguments import utf8_text
 from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
@@ -233,7 +234,7 @@ def _run_document(folder: RunFolder, document: dict[str, Any], last_arrival: flo
     if run.state in ENDED:
         return run
     return msgspec.structs.replace(
-        run, state_detail=run.state_detail or _open_words(folder), directory=str(folder.path)
+        run, state_detail=run.state_detail or _open_words(folder), directory=utf8_text(str(folder.path))
     )
 
 
@@ -258,7 +259,7 @@ def _unknown_run(folder: RunFolder, last_arrival: float | None) -> RunDocument:
         hosts=[],
         warnings=[],
         version="",
-        directory=str(folder.path),
+        directory=utf8_text(str(folder.path)),
     )
 
 
