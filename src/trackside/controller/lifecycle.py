@@ -61,6 +61,8 @@ class Controller:
         self._over, self._hurry = asyncio.Event(), asyncio.Event()
         self._parent: ParentWatch | None = None
         self._sessions = SessionWatch(machine_id())
+        self._gone: list[inputs.ProcessGone] = []
+        """Seen to have ended at the last look; told at the next, when what they had sent has arrived."""
         self._plugins: list[PluginSink] = []
         self._writer = self._make_writer()
         self._frames = FrameReader(
@@ -182,6 +184,7 @@ class Controller:
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
         self._listener.close()
         self._reader.close()
+        self._sessions.close()
         if self._parent is not None:
             self._parent.close()
         for number in SIGNALS:
@@ -214,7 +217,8 @@ class Controller:
 
     def _look_around(self) -> None:
         self._listener.nudge()
-        gone = [inputs.ProcessGone(session) for session in self._sessions.take_gone()]
+        gone = self._gone
+        self._gone = [inputs.ProcessGone(key, how.exit_code, how.signal) for key, how in self._sessions.take_gone()]
         self.apply([*self._frames.take(), *gone, inputs.Ticked()])
         if self._parent is not None:
             self._parent.poll()

@@ -5,6 +5,7 @@ import contextlib
 import os
 from collections.abc import Callable
 
+from trackside.controller.exits import Ended, how_it_ended, open_process
 from trackside.wire.messages import Hello
 
 
@@ -59,19 +60,32 @@ class SessionWatch:
 
     def __init__(self, machine_id: str) -> None:
         self._machine_id = machine_id
-        self._pids: dict[bytes, int] = {}
+        self._watched: dict[bytes, tuple[int, int | None]] = {}
+        """Process and descriptor of each session."""
 
     def greet(self, hello: Hello) -> None:
         """Watch a session from its hello on."""
-        if hello.host.machine_id == self._machine_id and is_running(hello.process.pid):
-            self._pids[hello.session] = hello.process.pid
+        pid = hello.process.pid
+        if hello.session in self._watched or hello.host.machine_id != self._machine_id or not is_running(pid):
+            return
+        self._watched[hello.session] = (pid, open_process(pid))
 
-    def take_gone(self) -> list[bytes]:
-        """Sessions whose process has ended since the last call."""
-        gone = [session for session, pid in self._pids.items() if not is_running(pid)]
-        for session in gone:
-            del self._pids[session]
-        return gone
+    def take_gone(self) -> list[tuple[bytes, Ended]]:
+        """Sessions whose process has ended since the last call, and how."""
+        gone = [session for session, (pid, _) in self._watched.items() if not is_running(pid)]
+        return [(session, self._forget(session)) for session in gone]
+
+    def close(self) -> None:
+        """Watch nobody any more. Idempotent."""
+        for session in list(self._watched):
+            self._forget(session)
+
+    def _forget(self, session: bytes) -> Ended:
+        pid, descriptor = self._watched.pop(session)
+        ended = how_it_ended(pid, descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
+        return ended
 
 
 def is_running(pid: int) -> bool:

@@ -131,6 +131,7 @@ class FrameReader:
             self._sessions[session] = open_session(hello)
         else:
             known.live, known.greeted, known.gap_since = True, True, None
+            known.take_identity(hello)
         self.counters.frames += 1
         self._inputs.append(SessionOpened(hello))
 

@@ -28,6 +28,11 @@ class Session(msgspec.Struct):
     gap_since: float | None = None
     """Arrival time of the first frame that left the present gap."""
 
+    def take_identity(self, hello: Hello) -> None:
+        """Who it is, which a process may learn late."""
+        if hello.identity is not None:
+            self.rank, self.generation = hello.identity.rank, hello.identity.generation
+
     @property
     def path(self) -> str:
         """How messages about it name it."""

@@ -64,7 +64,7 @@ class Job:
         finally:
             self._output.close()
             if self._controller is not None:
-                self._controller.stop(grace_s=1.0)
+                self._controller.stop(grace_s=3.0)
 
     # --- the elastic agent's observer, in the main thread ---------------------------------------------------------
 

@@ -70,6 +70,7 @@ class Monitor:
         "_pulse",
         "_runtime",
         "_title",
+        "_written",
     )
     _runtime: Runtime | None
 
@@ -114,6 +115,7 @@ class Monitor:
         self._is_silent = False
         self._title = name or "trackside"
         self._copy_to: Path | None = None
+        self._written: set[Path] = set()
 
     def _use(self, buffer: Buffer) -> None:
         self._buffer, self._calls = buffer, buffer.calls
@@ -392,14 +394,14 @@ class Monitor:
         """Write this rank's epochs as CSV; an unwritable path is a warning."""
         self._settle_epochs()
         if self._runtime is not None:
-            _write(Path(path), self._history.write_csv)
+            self._write(Path(path), self._history.write_csv)
 
     @guarded
     def write_log(self, path: str | os.PathLike[str]) -> None:
         """Write this rank's epoch lines as text; an unwritable path is a warning."""
         self._settle_epochs()
         if self._runtime is not None:
-            _write(Path(path), lambda target: self._history.write_log(target, self._title))
+            self._write(Path(path), lambda target: self._history.write_log(target, self._title))
 
     @guarded
     def save_html(self, path: str | os.PathLike[str]) -> None:
@@ -416,7 +418,10 @@ class Monitor:
         self._is_silent = True
 
     def finish(self) -> None:
-        """Deliver everything and end. Idempotent. Blocks: up to about 5 s, and says what could not be delivered."""
+        """Deliver everything and end; say what could not be delivered.
+
+        Idempotent. Blocks: up to about 5 s, and 10 s more where the controller is only starting.
+        """
         error = sys.exc_info()[1]
         self._finish(clean=error is None or isinstance(error, (KeyboardInterrupt, GeneratorExit)))
 
@@ -455,9 +460,21 @@ class Monitor:
             return
         runtime.wait_for_report(seconds)
         if report.is_file():
-            _write(target, lambda path: shutil.copyfile(report, path))
+            self._write(target, lambda path: shutil.copyfile(report, path))
         else:
             console.say(f"  trackside: no report at {target} yet: it will be {report} when the last rank has ended")
+
+    def _write(self, path: Path, write: Callable[[Path], object]) -> None:
+        """Write a file and say once where it is: a relative path is easily looked for in the wrong place."""
+        target = path.absolute()
+        try:
+            write(target)
+        except OSError as error:
+            console.say(f"  trackside: {target} was not written: {error.strerror or error}")
+            return
+        if target not in self._written:
+            self._written.add(target)
+            console.say(f"  written    {console.clean(str(target))}")
 
     def _settle_epochs(self) -> None:
         """Wait for the send thread to have seen all closed epochs. Blocks: up to a second."""
@@ -485,13 +502,6 @@ def _inert_monitor() -> Monitor:
     monitor = Monitor.__new__(Monitor)
     monitor._prepare(None, None)  # noqa: SLF001 - our own class
     return monitor
-
-
-def _write(path: Path, write: Any) -> None:
-    try:
-        write(path)
-    except OSError as error:
-        console.say(f"  trackside: {path.absolute()} was not written: {error.strerror or error}")
 
 
 def _utf8(text: object) -> str:

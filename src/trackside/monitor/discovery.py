@@ -26,6 +26,15 @@ def discovery_path(identity: Identity, environ: Mapping[str, str]) -> Path:
     return private_folder() / f"{key[:200]}{SUFFIX}"
 
 
+def children_path(parent_pid: int) -> Path:
+    """Where a process that has its own controller leaves the address for ranks that it starts itself.
+
+    Raises:
+        OSError: as `discovery_path`.
+    """
+    return private_folder() / f"children-of-{parent_pid}{SUFFIX}"
+
+
 def write_address(path: Path, address: str) -> None:
     """Leave the address, whole or not at all. Raises: OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent)

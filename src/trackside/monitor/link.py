@@ -141,6 +141,16 @@ class Link:
         self._gave_up = True
         self._outbox.may_spool = False
 
+    def greet_again(self) -> None:
+        """Say hello once more: what it says of this process has changed. Threads: the link's."""
+        if self._connection is not None:
+            self._greet(time.monotonic())
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it is not known yet where the controller is."""
+        return self._address is None and not self._gave_up and self._thread.is_alive()
+
     @property
     def pending_frames(self) -> int:
         """Frames that the controller has not made durable."""
@@ -168,7 +178,7 @@ class Link:
         try:
             self._work()
         except Exception:  # top of thread
-            logger.exception("the link to the controller has ended; training goes on without it")
+            logger.debug("the link to the controller has ended; training goes on without it", exc_info=True)
             self.undelivered_frames = self.pending_frames
         finally:
             self._done.set()
@@ -225,7 +235,7 @@ class Link:
         try:
             frame = codec.encode(message, seq)
         except (FrameTooLargeError, OverflowError, TypeError, ValueError) as error:
-            logger.warning("trackside: a message was not sent: %s", error)
+            logger.debug("trackside: a message was not sent: %s", error)
             self._drop(message)
             return
         if self._outbox.add(frame, seq):
@@ -377,7 +387,7 @@ class Link:
             # A controller that answers and yet makes nothing durable has a disk that hangs: keep off it.
             self.undelivered = self._outbox.leave_on_disk(self.spool_folder if silent else None)
         except OSError as error:
-            logger.warning("trackside: what was not delivered could not be kept: %s", error)
+            logger.debug("trackside: what was not delivered could not be kept: %s", error)
         self._outbox.close()
         if self._connection is not None:
             self._connection.close()

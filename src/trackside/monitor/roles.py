@@ -13,6 +13,7 @@ CONTROLLER = "TRACKSIDE_CONTROLLER"
 LAUNCHER_PID = "TRACKSIDE_LAUNCHER_PID"
 PORT = "TRACKSIDE_PORT"
 LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
+LOCAL_RANK, NODE_RANK, WORLD_SIZE = "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ SOURCES = (
     _Source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     _Source("PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
+BY_LOCAL_RANK = "local rank"
 SINGLE = Identity(rank=0, local_rank=0, world_size=1)
 
 
@@ -63,16 +65,47 @@ def find_identity(environ: Mapping[str, str]) -> Identity:
     for source in SOURCES:
         if environ.get(source.rank, "") != "" and not _is_interactive_slurm(source, environ):
             return _read(source, environ)
-    return _process_group() or SINGLE
+    return process_group_identity(environ) or _by_local_rank(environ) or SINGLE
 
 
-def _process_group() -> Identity | None:
-    """The identity that torch's process group knows, when a script began one without any launcher's variables."""
+def process_group_identity(environ: Mapping[str, str] = os.environ) -> Identity | None:
+    """The identity that torch's process group knows, when a script began one without any launcher's variables.
+
+    Threads: any, also while another one imports torch. Calls no collective.
+    """
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    is_initialized = getattr(distributed, "is_initialized", None)
+    if distributed is None or is_initialized is None or not is_initialized():
         return None
     rank, world_size = int(distributed.get_rank()), int(distributed.get_world_size())
-    return Identity(rank=rank, local_rank=rank, world_size=world_size, source="torch.distributed")
+    local_rank = environ.get(LOCAL_RANK, "")
+    return Identity(
+        rank=rank,
+        local_rank=int(local_rank) if local_rank.isdecimal() else rank,
+        world_size=world_size,
+        source="torch.distributed",
+    )
+
+
+def _by_local_rank(environ: Mapping[str, str]) -> Identity | None:
+    """A process that Lightning started beside the first one has a local rank and no global one.
+
+    On the first host they are the same; on others the process group must say it.
+    """
+    local_rank, world_size = _number(environ, LOCAL_RANK), _number(environ, WORLD_SIZE)
+    if local_rank is None or world_size is None or local_rank < 0 or (_number(environ, NODE_RANK) or 0) > 0:
+        return None
+    if local_rank >= world_size:
+        raise UsageError(
+            f"{LOCAL_RANK}={local_rank} and {WORLD_SIZE}={world_size} contradict each other; "
+            f"{LOCAL_RANK} must be from 0 to {world_size - 1}"
+        )
+    return Identity(
+        rank=local_rank,
+        local_rank=local_rank,
+        world_size=world_size,
+        source=f"{BY_LOCAL_RANK} ({LOCAL_RANK}, {WORLD_SIZE})",
+    )
 
 
 def _is_interactive_slurm(source: _Source, environ: Mapping[str, str]) -> bool:

@@ -18,10 +18,11 @@ from trackside.monitor.epochs import ClosedEpoch
 from trackside.monitor.facts import host_facts, process_facts
 from trackside.monitor.fork import ForkWatch
 from trackside.monitor.guard import FAULTS
+from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
 from trackside.monitor.pulse import Pulse
-from trackside.monitor.roles import LAUNCHER_PID, find_identity, is_disabled
+from trackside.monitor.roles import LAUNCHER_PID, is_disabled
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
 from trackside.monitor.stash import Stash
@@ -32,6 +33,8 @@ from trackside.wire.machine import machine_id
 FINISH_S = 5.0
 """The longest that `finish` takes, all in all."""
 DELIVER_S = 4.0
+START_S = 10.0
+"""How much longer it takes when the controller is only starting: a script may be over before it listens."""
 REPORT_S = 3.0
 SPOOL_FOLDER = "spool"
 _LOOK_S = 0.02
@@ -57,7 +60,7 @@ class Runtime:
     """
 
     def __init__(self, environ: Mapping[str, str], *, name: str | None, directory: str | None, resources: bool) -> None:
-        self.identity = find_identity(environ)
+        self._who = LateIdentity(environ)
         if given := environ.get("TRACKSIDE_CONTROLLER", "").strip():
             parse_address(given)
         self.buffer = Buffer()
@@ -78,6 +81,7 @@ class Runtime:
         self._faults_told = 0
         self._url_line: str | None = None
         self._is_report_said = False
+        self._ended_by: str | None = None
         self._plan = messages.SetPlan()
         self._config: dict[str, Any] = {}
         self._encoder = Encoder(self.refuse, self.complain)
@@ -90,7 +94,9 @@ class Runtime:
             resources=resources,
             dropped=self._lost,
         )
-        self._sampling = Sampling(environ, self.identity, self) if resources else None
+        self._environ, self._wants_samples = environ, resources
+        self._sampling: Sampling | None = None
+        self._is_settled = self._is_ending = False
         self._lost_values = 0
         self._pid = os.getpid()
 
@@ -98,9 +104,9 @@ class Runtime:
         """Begin: the send thread, and the sampler's."""
         atexit.register(self.finish_at_exit)
         self._register_with_multiprocessing()
+        if not self._who.is_held:
+            self._settle()
         self._link.start()
-        if self._sampling is not None:
-            self._sampling.start()
 
     # --- for monitors ------------------------------------------------------------------------------------------------
 
@@ -132,6 +138,11 @@ class Runtime:
     def samples_host(self) -> bool:
         """Whether this process samples its host."""
         return self._link.samples_host
+
+    @property
+    def identity(self) -> messages.Identity:
+        """Who this process is, as far as it is known."""
+        return self._who.identity
 
     @property
     def is_primary(self) -> bool:
@@ -170,19 +181,24 @@ class Runtime:
     def finish(self, *, clean: bool = True) -> float:
         """Deliver what is left and let the link go.
 
-        Idempotent. Blocks: up to about 4 s.
+        Idempotent. Blocks: up to about 4 s, and 10 s more where the controller is only starting.
 
         Returns:
             Seconds that are left of the longest time an end may take.
         """
-        deadline = time.monotonic() + FINISH_S
         # Not waited for: a signal handler may end what it interrupts in the middle of ending.
         if self.is_over or self.is_foreign or not self._finishing.acquire(blocking=False):
             return 0.0
+        self._is_ending = True
         if self._sampling is not None:
             self._sampling.stop()
+        self._wait_for_start()
+        deadline = time.monotonic() + FINISH_S
         goodbye = messages.Goodbye(
-            time=time.time(), clean=clean and not self.failed, dropped_points=self.dropped_points
+            time=time.time(),
+            clean=clean and not self.failed,
+            dropped_points=self.dropped_points,
+            signal=self._ended_by,
         )
         delivered = self._link.close(DELIVER_S, goodbye)
         self.is_over = True
@@ -193,11 +209,17 @@ class Runtime:
             self._say_undelivered()
         return max(0.0, deadline - time.monotonic())
 
+    def _wait_for_start(self) -> None:
+        deadline = time.monotonic() + START_S
+        while self._link.is_looking and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+
     def finish_at_exit(self) -> None:
         """The interpreter is ending, or a `multiprocessing` child is."""
         if self.is_over or self.is_foreign:
             return
         clean = not _ends_badly()
+        self._ended_by = None if clean or getattr(sys, "last_type", None) is not KeyboardInterrupt else "SIGINT"
         self.failed = self.failed or not clean
         for user in list(self.users):
             user.end()
@@ -269,6 +291,9 @@ class Runtime:
 
     def locate(self) -> ControllerAddress | None:
         """Where the controller is."""
+        self._look_who()
+        if not self._is_settled:
+            return None
         address = self._starter.locate()
         if self._starter.gave_up:
             self._link.give_up()
@@ -276,6 +301,8 @@ class Runtime:
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         """What was logged since the last turn, and the epochs that ended meanwhile."""
+        if not self._is_settled and not flush:  # whose values, and who prints, is not known yet
+            return ()
         described = self.stash.drain() if flush or self._link.connected.is_set() else []
         if not described and not self.buffer.calls and self._encoder.is_empty:
             return ()
@@ -318,12 +345,46 @@ class Runtime:
 
     def turned(self) -> None:
         """Chores."""
+        self._look_who()
         self._starter.check()
         if len(FAULTS.counts) > self._faults_told:
             kinds = list(FAULTS.counts)[self._faults_told :]
             self._faults_told += len(kinds)
             for kind in kinds:
                 self._notice("monitor fault", f"a fault of Trackside's own, training is not touched: {kind}")
+
+    def _look_who(self) -> None:
+        """See whether this process has been told who it is."""
+        if self._is_ending:
+            self._who.release()
+        is_news = self._who.look()
+        if is_news:
+            self._starter.identity = self._link.identity = self.identity
+        if not self._is_settled:
+            if not self._who.is_held:
+                self._settle()
+        elif is_news:
+            self._become_rank()
+
+    def _settle(self) -> None:
+        """From now on this process acts as who it is, or as a single one."""
+        self._is_settled = True
+        if self._who.problem is not None:
+            self._warn(f"{self._who.problem}; it is taken for a single process")
+        if self._wants_samples and not self._is_ending:
+            self._sampling = Sampling(self._environ, self.identity, self)
+            self._sampling.start()
+
+    def _become_rank(self) -> None:
+        """What began as a single process is a rank: the controller is told, and others can find it."""
+        self._link.greet_again()
+        self._starter.publish()
+        if self._starter.is_ours and self.identity.rank:
+            console.say(
+                f"  trackside: this process turned out to be rank {self.identity.rank} of {self.identity.world_size} after its "
+                "own run had begun, which is shown apart; begin the process group before the Monitor, or launch with "
+                "`trackside run`"
+            )
 
     def _say_line(self, line: str) -> None:
         """Print a line of the controller's; the page's address comes with each welcome too, and is said once."""
@@ -346,6 +407,8 @@ class Runtime:
         if isinstance(message, messages.Points):
             self._lost_values += len(message.value) // 8
             self._encoder.announce_again(message.defs)
+        elif not isinstance(message, messages.Notice):
+            self._notice("message not sent", f"a message of kind {message.__struct_config__.tag!r} could not be sent")
 
 
 def _ends_badly() -> bool:

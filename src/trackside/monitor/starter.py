@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import TracksideError
-from trackside.monitor.discovery import discovery_path, read_address, write_address
-from trackside.monitor.roles import CONTROLLER
+from trackside.monitor.discovery import children_path, discovery_path, read_address, write_address
+from trackside.monitor.roles import BY_LOCAL_RANK, CONTROLLER
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.arguments import encode_arguments
 from trackside.wire.messages import Identity
@@ -64,16 +64,23 @@ class Starter:
         program: Sequence[str] = (sys.executable, "-P", "-m", "trackside"),
     ) -> None:
         self.gave_up = False
+        self.identity = identity
+        """Ours; it may become known late."""
         self.folder: str | None = None
         """The run folder, once a controller of ours has said it."""
-        self._identity, self._environ, self._warn, self._program = identity, environ, warn, program
-        self._name, self._directory = name, directory
+        self._environ, self._warn, self._program = environ, warn, program
+        self._name = name
+        # Absolute now: the script may change its working directory before the controller is started.
+        self._directory = str(Path(directory or environ.get("TRACKSIDE_DIR") or "runs").expanduser().absolute())
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: int | None = None
         self._text = b""
         self._deadline: float | None = None
         self._look_at = 0.0
-        self._discovery: Path | None = None
+        self._address = ""
+        """Of our controller, for others."""
+        self._left: Path | None = None
+        """The file that holds it for ranks that this process starts."""
         self._restarts, self._pause_s, self._restart_at = 0, FIRST_PAUSE_S, 0.0
 
     @property
@@ -89,7 +96,7 @@ class Starter:
             return parse_address(given)
         if self._process is not None:
             return self._hear_ready()
-        if self._identity.world_size == 1:
+        if self.identity.world_size == 1:
             self._start(self._new_run())
             return None
         return self._find_or_start()
@@ -122,6 +129,10 @@ class Starter:
         """The end: the controller leaves by itself, and is not started again. Idempotent."""
         self.gave_up = True
         self._close_ready()
+        left, self._left = self._left, None
+        if left is not None:
+            with contextlib.suppress(OSError):
+                left.unlink()
 
     def release(self) -> None:
         """The interpreter is ending: what still runs is nobody's concern. Idempotent."""
@@ -135,13 +146,13 @@ class Starter:
             return None
         self._look_at = now + LOOK_S
         try:
-            self._discovery = discovery_path(self._identity, self._environ)
+            found = self._find()
         except OSError as error:
             self._give_up(f"{error}; training goes on without the dashboard")
             return None
-        if (found := read_address(self._discovery)) is not None:
+        if found is not None:
             return found
-        if self._identity.rank == 0:
+        if self.identity.rank == 0:
             self._start(self._new_run())
             return None
         if self._deadline is None:
@@ -149,15 +160,38 @@ class Starter:
         if now < self._deadline:
             return None
         self._give_up(
-            f"rank {self._identity.rank} found no controller on this host within {FIND_S:.0f} s: rank 0 starts it on its "
+            f"rank {self.identity.rank} found no controller on this host within {FIND_S:.0f} s: rank 0 starts it on its "
             f"own host; on other hosts set {CONTROLLER}, or launch with `trackside run`"
         )
         return None
 
+    def _find(self) -> ControllerAddress | None:
+        found = read_address(discovery_path(self.identity, self._environ))
+        if found is None and self.identity.source.startswith(BY_LOCAL_RANK):
+            found = read_address(children_path(os.getppid()))
+        return found
+
+    def publish(self) -> None:
+        """Leave the address of our controller where the job's other ranks look."""
+        if not self.is_ours:
+            return
+        try:
+            self._left = children_path(os.getpid())
+            write_address(self._left, self._address)
+            if self.identity.world_size > 1:
+                write_address(discovery_path(self.identity, self._environ), self._address)
+        except OSError as error:
+            if self.identity.world_size > 1:
+                self._warn(f"the job's other ranks cannot find the controller: {error}")
+
     def _new_run(self) -> list[str]:
-        base = self._directory or self._environ.get("TRACKSIDE_DIR") or "runs"
         script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
-        return ["--dir", base, "--name", self._name or self._environ.get("TRACKSIDE_NAME") or script or "run"]
+        return [
+            "--dir",
+            self._directory,
+            "--name",
+            self._name or self._environ.get("TRACKSIDE_NAME") or script or "run",
+        ]
 
     def _start(self, arguments: list[str]) -> None:
         reading, writing = os.pipe()
@@ -204,15 +238,11 @@ class Starter:
                 self._fail(str(said["error"]))
                 return None
             address = parse_address(said["address"])
-            self.folder = str(said["directory"])
+            self._address, self.folder = str(said["address"]), str(said["directory"])
         except (ValueError, KeyError, TypeError, TracksideError):
             self._fail("the controller did not start (`trackside doctor` looks for the cause)")
             return None
-        if self._discovery is not None:
-            try:
-                write_address(self._discovery, said["address"])
-            except OSError as error:
-                self._warn(f"the job's other ranks cannot find the controller: {error}")
+        self.publish()
         return address
 
     def _fail(self, reason: str) -> None:

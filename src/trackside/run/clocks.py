@@ -26,7 +26,15 @@ def take_over(run: Run, now: Moment) -> None:
 
 
 def _times(run: Run) -> Iterator[tuple[object, str]]:
-    for name in ("started_mono", "seen_mono", "published_at", "ended_mono", "all_over_since", "summed_at"):
+    for name in (
+        "started_mono",
+        "seen_mono",
+        "published_at",
+        "ended_mono",
+        "all_over_since",
+        "summed_at",
+        "stopped_mono",
+    ):
         yield run, name
     for rank in run.ranks.values():
         yield from _times_of(rank)

@@ -105,6 +105,9 @@ class ProcessGone:
     """The controller, on the same machine, sees that a session's process has ended."""
 
     session: bytes
+    exit_code: int | None = None
+    signal: str | None = None
+    """Which signal ended it; with the code unknown too: nobody could tell."""
 
 
 @dataclass(frozen=True, slots=True)

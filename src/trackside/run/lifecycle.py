@@ -36,9 +36,11 @@ def lose_launcher(run: Run, now: Moment) -> list[Instruction]:
     return raise_event(run, now, "launcher gone", text, severity="critical", active=True)
 
 
-def ask_stop(run: Run, asked: StopAsked) -> list[Instruction]:
-    """Somebody wants the controller to end."""
+def ask_stop(run: Run, asked: StopAsked, now: Moment) -> list[Instruction]:
+    """Somebody wants the controller to end; asked twice, at once."""
+    is_first = run.stop_reason is None
     run.stop_reason = run.stop_reason or asked.reason
+    run.stopped_mono = now.mono if is_first else now.mono - run.settings.stop_grace_seconds
     return [PublishRun()]
 
 
@@ -60,8 +62,9 @@ def check_end(run: Run, now: Moment) -> list[Instruction]:
 
 
 def _is_over(run: Run, now: Moment) -> bool:
-    if run.stop_reason is not None:
-        return True
+    if run.stopped_mono is not None:
+        has_ranks = any(session.is_open and session.role == "rank" for session in run.sessions.values())
+        return not has_ranks or now.mono - run.stopped_mono >= run.settings.stop_grace_seconds
     agents = [session for session in run.sessions.values() if session.role == "agent"]
     if agents and not run.launcher_gone:
         return run.job is not None and not any(session.is_open for session in agents)
@@ -91,8 +94,8 @@ def _is_given_up(run: Run, rank: Rank, now: Moment) -> bool:
 def _outcome(run: Run) -> tuple[RunOutcome, str | None]:
     """State and detail of a run that is over."""
     job = run.job
-    if job is not None and job.signal in STOP_SIGNALS:
-        return "terminated", f"the launcher was ended by {job.signal}"
+    if (how := _terminated(run)) is not None:
+        return "terminated", how
     if job is not None and job.exit_code == 0 and not run.launcher_gone:
         return "finished", None
     if failure := _failure(run):
@@ -105,16 +108,20 @@ def _outcome(run: Run) -> tuple[RunOutcome, str | None]:
     return "finished", None
 
 
+def _terminated(run: Run) -> str | None:
+    """Which signal asked the job to end, and whom; None where none did."""
+    if run.job is not None:
+        return f"the launcher was ended by {run.job.signal}" if run.job.signal in STOP_SIGNALS else None
+    culprit = _first_to_fail(run)
+    return end_words(culprit) if culprit is not None and culprit.signal in STOP_SIGNALS else None
+
+
 def _failure(run: Run) -> str | None:
     """What went wrong, or None: the first rank that failed by itself, else the launcher, else who was lost."""
-    failed = sorted(
-        (rank for rank in ranks_in_order(run) if rank.state == "failed"),
-        key=lambda rank: (rank.signal == "SIGTERM", rank.ended_at or 0.0),
-    )
-    if failed:
-        others = sum(rank.signal != "SIGTERM" for rank in failed[1:])
-        more = f"; {others} more failed" if others else ""
-        return end_words(failed[0]) + more
+    if (culprit := _first_to_fail(run)) is not None:
+        failed = (rank for rank in run.ranks.values() if rank.state == "failed" and rank is not culprit)
+        others = sum(rank.signal != "SIGTERM" for rank in failed)
+        return end_words(culprit) + (f"; {others} more failed" if others else "")
     if run.job is not None and (run.job.exit_code or run.job.signal):
         how = f"was killed by {run.job.signal}" if run.job.signal else f"exited with code {run.job.exit_code}"
         return f"the launcher {how}"
@@ -127,3 +134,9 @@ def _failure(run: Run) -> str | None:
         return "the launcher died, and without it nobody can say how the ranks ended"
     names = ", ".join(f"rank {rank.rank}" for rank in lost[:5]) + (" …" if len(lost) > 5 else "")
     return f"{names} never spoke again"
+
+
+def _first_to_fail(run: Run) -> Rank | None:
+    """Whose end the others followed; whoever was asked to end only followed."""
+    failed = (rank for rank in ranks_in_order(run) if rank.state == "failed")
+    return min(failed, key=lambda rank: (rank.signal == "SIGTERM", rank.ended_at or 0.0), default=None)

@@ -1,7 +1,7 @@
 """Signs of life: late, lost, back, gone."""
 
 from trackside.run.events import clear_event, raise_event
-from trackside.run.inputs import Moment
+from trackside.run.inputs import Moment, ProcessGone
 from trackside.run.outputs import Instruction, PublishRun
 from trackside.run.state import Rank, Run, Session
 from trackside.run.topology import bind_session, elect_samplers, label_of, path_of, rank_is_back, ranks_in_order
@@ -184,20 +184,21 @@ def say_goodbye(run: Run, session: bytes, message: messages.Goodbye, now: Moment
     rank = _rank_owned_by(run, session, known)
     if rank is None or rank.exit_code is not None or rank.signal:
         return [*out, *elect_samplers(run, known.host)]
-    rank.raised = not message.clean
+    rank.raised, rank.signal = not message.clean, message.signal
     return [*out, *end_rank(run, rank, clean=message.clean, now=now)]
 
 
-def lose_process(run: Run, session: bytes, now: Moment) -> list[Instruction]:
-    """A session's process has ended on the controller's own machine."""
-    known = run.sessions.get(session)
+def lose_process(run: Run, gone: ProcessGone, now: Moment) -> list[Instruction]:
+    """A session's process has ended on the controller's own machine, without a goodbye."""
+    known = run.sessions.get(gone.session)
     if known is None or not known.is_open:
         return []
     known.gone = True
-    rank = _rank_owned_by(run, session, known)
+    rank = _rank_owned_by(run, gone.session, known)
     if rank is None or rank.is_over or (run.settings.launched and not run.launcher_gone):
         return elect_samplers(run, known.host)
-    return end_rank(run, rank, clean=False, now=now)
+    rank.exit_code, rank.signal = gone.exit_code, gone.signal
+    return end_rank(run, rank, clean=gone.exit_code == 0, now=now)
 
 
 def _rank_owned_by(run: Run, session: bytes, known: Session) -> Rank | None:

@@ -226,10 +226,10 @@ class RunMachine:
         return lifecycle.lose_launcher(self.state, now)
 
     def _process_gone(self, event: inputs.ProcessGone, now: Moment) -> list[Instruction]:
-        return liveness.lose_process(self.state, event.session, now)
+        return liveness.lose_process(self.state, event, now)
 
     def _stop_asked(self, event: inputs.StopAsked, now: Moment) -> list[Instruction]:
-        return lifecycle.ask_stop(self.state, event)
+        return lifecycle.ask_stop(self.state, event, now)
 
     def _replayed(self, event: inputs.Replayed, now: Moment) -> list[Instruction]:
         """Nobody could be heard while the controller was away: everybody's silence begins anew."""

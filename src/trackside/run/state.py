@@ -21,6 +21,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     linger_seconds: float = 3.0
     """How long ranks that have not appeared yet are waited for once all others are over."""
     clock_offset_seconds: float = 5.0
+    stop_grace_seconds: float = 1.0
+    """How long a controller that is asked to end waits for ranks that may be ending too: a batch system asks everybody."""
     abandon_after_seconds: float = 300.0
     """How long a lost rank that nobody saw end is waited for before the run may end without it."""
     wants_page: bool = False
@@ -166,6 +168,7 @@ class Run(msgspec.Struct, kw_only=True):
     completed: bool = False
     all_over_since: Mono | None = None
     stop_reason: str | None = None
+    stopped_mono: Mono | None = None
     launcher_gone: bool = False
     job: messages.JobEnded | None = None
     generation: int = 0

@@ -36,6 +36,7 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
         dropped_points=known.dropped_points if known else 0,
     )
     if identity:
+        out += _leave_former(run, known, identity, hello.session)
         out += _place_rank(run, identity, host.name, now)
         out += _greet_rank(run, identity, hello.session, now)
     _note_environment(run, hello)
@@ -223,6 +224,14 @@ def _move_rank(run: Run, rank: Rank, host: str, local_rank: int | None) -> list[
     out = _clear_paths(run, {path_of(rank)})
     former, rank.host, rank.local_rank = rank.host, host, local_rank
     return [*out, DefineRank(rank.rank, rank.generation, path_of(rank)), *elect_samplers(run, former)]
+
+
+def _leave_former(run: Run, known: Session | None, identity: messages.Identity, session: bytes) -> list[Instruction]:
+    """A process that was taken for another rank until it learnt who it is leaves none behind."""
+    former = run.ranks.get(known.rank) if known is not None and known.rank is not None else None
+    if former is None or former.rank == identity.rank or former.session != session:
+        return []
+    return _forget_ranks(run, [former.rank])
 
 
 def _greet_rank(run: Run, identity: messages.Identity, session: bytes, now: Moment) -> list[Instruction]:

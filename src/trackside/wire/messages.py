@@ -311,6 +311,8 @@ class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
     time: float
     clean: bool = True
     dropped_points: int = 0
+    signal: str | None = None
+    """The signal that ended the script, where Python made an exception of it: `SIGINT`."""
 
 
 class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat"):

@@ -10,6 +10,7 @@ import pytest
 from trackside.cli.controller import read_config
 from trackside.controller.config import ControllerConfig, is_loopback_address, read_port, read_token
 from trackside.controller.durable import DurableMarks
+from trackside.controller.exits import Ended
 from trackside.controller.identity import (
     ControllerIdentity,
     address_of,
@@ -245,7 +246,7 @@ def test_only_processes_of_this_machine_are_watched():
     watch.greet(hello(child.pid, "here"))
     assert watch.take_gone() == []
     child.communicate()
-    assert watch.take_gone() == [b"s" * 16]
+    assert watch.take_gone() == [(b"s" * 16, Ended(exit_code=1))]
     assert watch.take_gone() == []
 
 

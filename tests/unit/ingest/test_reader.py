@@ -56,6 +56,17 @@ def test_points_of_all_sessions_become_one_batch_with_the_runs_metric_ids(link):
     assert link.take() == []
 
 
+def test_d02_a_process_that_learns_its_rank_late_is_that_rank_from_then_on(link):
+    link.feed(0, hello(0))
+    link.feed(0, points([{0: 1.0}], names={0: "loss"}), 1)
+    said = codec.decode_body(codec.open_envelope(hello(0)))
+    identity = messages.Identity(rank=5, local_rank=1, world_size=8)
+    link.feed(0, codec.encode(msgspec.structs.replace(said, identity=identity)))
+    link.feed(0, points([{0: 2.0}], step=1), 2)
+    batches = [i for i in link.take() if isinstance(i, PointsArrived)]
+    assert [v for b in batches for v in values_of(b.batch)] == [(0, 0, 0, 1.0), (0, 5, 1, 2.0)]
+
+
 def test_what_is_sent_again_is_taken_once(link):
     link.feed(0, hello(0))
     first = points([{0: 1.0}], names={0: "loss"})

@@ -260,3 +260,65 @@ def test_d38_a_run_that_nobody_joined_is_not_finished(happened: inputs.Input, st
     play.do(happened)
     play.wait(1)
     assert (play.run.state, play.run.state_detail) == (state, detail)
+
+
+@pytest.mark.parametrize(
+    ("how", "state", "detail"),
+    [
+        ({"signal": "SIGTERM"}, "terminated", "rank 0 on a was killed by SIGTERM"),
+        ({"signal": "SIGHUP"}, "terminated", "rank 0 on a was killed by SIGHUP"),
+        ({"signal": "SIGKILL"}, "failed", "rank 0 on a was killed by SIGKILL"),
+        ({"exit_code": 3}, "failed", "rank 0 on a exited with code 3"),
+        ({"exit_code": 0}, "finished", None),
+        ({}, "failed", "rank 0 on a ended without a word"),
+    ],
+)
+def test_d40_without_a_launcher_the_kernel_says_how_it_ended(
+    how: dict[str, int | str], state: str, detail: str | None
+) -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.do(inputs.ProcessGone(session, **how))  # type: ignore[arg-type]
+    play.wait(0.2)
+    assert (play.run.state, play.run.state_detail) == (state, detail)
+    assert (play.ranks[0].exit_code, play.ranks[0].signal) == (how.get("exit_code"), how.get("signal"))
+
+
+def test_d40_a_failure_that_ended_the_others_is_a_failure() -> None:
+    play = Play()
+    first, second = play.hello(0), play.hello(1)
+    play.do(inputs.ProcessGone(second, signal="SIGTERM"))
+    play.do(inputs.ProcessGone(first, exit_code=1))
+    play.wait(0.2)
+    assert (play.run.state, play.run.state_detail) == ("failed", "rank 0 on a exited with code 1")
+
+
+def test_d40_ctrl_c_is_said_by_the_script_itself() -> None:
+    play = Play()
+    play.tell(play.hello(0, world=1), messages.Goodbye(time=1.0, clean=False, signal="SIGINT"))
+    play.wait(0.2)
+    assert (play.run.state, play.run.state_detail) == ("terminated", "rank 0 on a was killed by SIGINT")
+
+
+def test_b11_a_controller_that_is_asked_to_end_waits_a_moment_for_ranks_that_end_too() -> None:
+    play = Play()
+    sessions = [play.hello(rank) for rank in range(2)]
+    play.do(inputs.StopAsked("SIGTERM"))
+    play.wait(0.2)
+    assert play.run.state == "running"
+    for session in sessions:
+        play.do(inputs.ProcessGone(session, signal="SIGTERM"))
+    play.wait(0.2)
+    assert (play.run.state, play.run.state_detail) == ("terminated", "rank 0 on a was killed by SIGTERM")
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(1, 1.0), (2, 0.0)])
+def test_a_controller_that_is_asked_to_end_does_not_wait_long_and_asked_twice_not_at_all(
+    asked: int, seconds: float
+) -> None:
+    play = Play()
+    play.hello(0)
+    for _ in range(asked):
+        play.do(inputs.StopAsked("SIGTERM"))
+    play.wait(seconds)
+    assert (play.run.state, play.run.state_detail) == ("terminated", "the controller was stopped by SIGTERM")

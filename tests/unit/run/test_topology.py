@@ -232,3 +232,14 @@ def test_b25_labels_and_paths_are_in_every_entry() -> None:
     play = Play()
     play.hello(3, world=4, host="gpu-02", local=1)
     assert [(entry.label, entry.path) for entry in play.ranks] == [("gpu-02:lr=1 gr=3", "root/gpu-02/rank3")]
+
+
+def test_d02_a_process_that_learns_its_rank_late_leaves_no_ghost() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.beat(session, step=3)
+    play.hello(2, world=4, key=session)
+    assert [(entry.rank, entry.state) for entry in play.ranks] == [(2, "alive")]
+    assert play.run.world_size == 4
+    play.hello(0, world=4, key=b"another".ljust(16, b"."))
+    assert [entry.rank for entry in play.ranks] == [0, 2]
