@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trackside.cli.parser import Parser
-from trackside.controller.config import LOOPBACK, ControllerConfig, read_port, read_token
+from trackside.controller.config import LOOPBACK, ControllerConfig, read_port, read_silence, read_token
 from trackside.errors import TracksideError, UsageError
 from trackside.wire.address import format_address
 from trackside.wire.arguments import utf8_text
@@ -111,6 +111,7 @@ def read_config(options: argparse.Namespace, environ: Mapping[str, str]) -> Cont
         token=read_token(environ),
         allowed_hosts=tuple(name.strip() for name in (options.allowed_hosts or "").split(",") if name.strip()),
         hold=options.hold,
+        silence=read_silence(options.late_after, options.lost_after, environ),
         parent_pid=options.parent_pid,
         ready_fd=options.ready_fd,
     )
@@ -127,6 +128,12 @@ def _parser() -> Parser:
     parser.add_argument("--listen", help="address for the ranks (default: as --bind); 0.0.0.0 for ranks on other hosts")
     parser.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
     parser.add_argument("--hold", action="store_true", help="keep the page after the run, until Ctrl-C")
+    parser.add_argument(
+        "--late-after", help="seconds of silence that make a rank late (TRACKSIDE_LATE_AFTER; default: 10)"
+    )
+    parser.add_argument(
+        "--lost-after", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
+    )
     parser.add_argument("--parent-pid", type=int, help="process whose end means that the job has lost its launcher")
     parser.add_argument("--ready-fd", type=int, help="descriptor for the ready line (default: stdout)")
     return parser

@@ -46,7 +46,7 @@ def _new(config: ControllerConfig) -> Beginning:
     now = present()
     folder = RunFolder.create(config.directory, config.name, now.wall)
     identity = new_identity(config, now.wall)
-    settings = Settings(wants_page=config.wants_page and not config.no_page, port=config.port)
+    settings = _settings(Settings(), identity, wants_page=config.wants_page and not config.no_page, port=config.port)
     return Beginning(folder, identity, _first_state(folder, identity, settings, now), TableSnapshot(), None)
 
 
@@ -65,8 +65,19 @@ def _go_on(folder: RunFolder, config: ControllerConfig) -> Beginning:
             ) from error
     had_page = identity.page_port is not None
     port = identity.page_port if had_page else config.port
-    machine.state.settings = msgspec.structs.replace(machine.state.settings, wants_page=had_page, port=port)
+    machine.state.settings = _settings(machine.state.settings, identity, wants_page=had_page, port=port)
     return Beginning(folder, identity, machine, table, resumption)
+
+
+def _settings(known: Settings, identity: ControllerIdentity, *, wants_page: bool, port: int | None) -> Settings:
+    return msgspec.structs.replace(
+        known,
+        wants_page=wants_page,
+        no_page=identity.no_page,
+        port=port,
+        late_after_seconds=identity.silence.late_s,
+        lost_after_seconds=identity.silence.lost_s,
+    )
 
 
 def _first_state(folder: RunFolder, identity: ControllerIdentity, settings: Settings, now: Moment) -> RunMachine:

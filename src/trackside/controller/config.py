@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.errors import UsageError
+from trackside.run.limits import DEFAULT_LIMITS, SilenceLimits, read_limits
 
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 24
@@ -35,6 +36,8 @@ class ControllerConfig:
     allowed_hosts: tuple[str, ...] = ()
     hold: bool = False
     """Whether the page stays after the run, until a signal."""
+    silence: SilenceLimits = DEFAULT_LIMITS
+    """When a rank counts as late, and as lost."""
     parent_pid: int | None = None
     """Who started it; when that process goes, the run ends with its last rank."""
     ready_fd: int | None = None
@@ -62,6 +65,19 @@ def read_port(text: str | None, source: str) -> int | None:
     if not (text.strip().isascii() and text.strip().isdigit()) or int(text) > 65535:
         raise UsageError(f"{source} {text!r} is no port; give a number from 0 to 65535, 0 for any that is free")
     return int(text)
+
+
+def read_silence(late: str | None, lost: str | None, environ: Mapping[str, str]) -> SilenceLimits:
+    """The limits of silence: option before environment before default. Raises: UsageError."""
+    from_options = (
+        "--late-after" if late else "TRACKSIDE_LATE_AFTER",
+        "--lost-after" if lost else "TRACKSIDE_LOST_AFTER",
+    )
+    return read_limits(
+        late or environ.get("TRACKSIDE_LATE_AFTER") or None,
+        lost or environ.get("TRACKSIDE_LOST_AFTER") or None,
+        *from_options,
+    )
 
 
 def read_token(environ: Mapping[str, str]) -> str | None:

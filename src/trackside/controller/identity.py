@@ -10,6 +10,7 @@ import psutil
 from trackside.controller.config import ControllerConfig, is_loopback_address, make_token
 from trackside.errors import RunFolderError
 from trackside.ingest.keys import LinkKeys, make_keys
+from trackside.run.limits import DEFAULT_LIMITS, SilenceLimits
 from trackside.store import RunFolder
 from trackside.wire.address import ControllerAddress
 from trackside.wire.machine import machine_id
@@ -34,6 +35,7 @@ class ControllerIdentity(msgspec.Struct, kw_only=True):
     allowed_hosts: list[str] = []
     no_page: bool = False
     hold: bool = False
+    silence: SilenceLimits = DEFAULT_LIMITS
 
     def __repr__(self) -> str:
         return f"ControllerIdentity(run={self.run!r}, link_port={self.link_port}, secrets hidden)"
@@ -52,6 +54,7 @@ def new_identity(config: ControllerConfig, started_at: float) -> ControllerIdent
         allowed_hosts=list(config.allowed_hosts),
         no_page=config.no_page,
         hold=config.hold,
+        silence=config.silence,
     )
 
 

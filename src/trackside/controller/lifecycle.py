@@ -194,15 +194,9 @@ class Controller:
         """Apply inputs to the run."""
         for event in happened:
             if isinstance(event, inputs.SessionOpened):
-                self._greet(event)
+                self._sessions.greet(event.hello)
         if happened:
             self._dispatch.apply(happened, moment)
-
-    def _greet(self, event: inputs.SessionOpened) -> None:
-        self._sessions.greet(event.hello)
-        state = self._machine.state
-        if event.hello.role == "agent" and not state.settings.launched:
-            state.settings = msgspec.structs.replace(state.settings, launched=True)
 
     def _drained(self) -> None:
         self.apply(self._frames.take())

@@ -157,6 +157,8 @@ class ControllerProcess:
         command += ["--listen", chosen.listen] if chosen.listen else []
         command += ["--allowed-hosts", chosen.allowed_hosts] if chosen.allowed_hosts else []
         command += ["--hold"] if chosen.hold else []
+        command += ["--late-after", chosen.late_after] if chosen.late_after else []
+        command += ["--lost-after", chosen.lost_after] if chosen.lost_after else []
         return [*command, "--parent-pid", str(os.getpid()), "--ready-fd", str(ready_fd)]
 
 

@@ -2,7 +2,7 @@
 
 What is leaned on, of torch 2.13: `torch.distributed.run.run(args)` does all that torchrun does and builds
 `launcher.api.LocalElasticAgent` by that name; the agent calls `_rendezvous` and `_start_workers` (which every agent has
-to define) for each generation; a `LogsSpecs` is asked, in `reify(envs)`, where each rank's streams go, and may add to
+to define) for each generation, and `_restart_workers` for all but the first; a `LogsSpecs` is asked, in `reify(envs)`, where each rank's streams go, and may add to
 each rank's environment. The name is replaced by a subclass in this process, which is ours; no rank notices.
 """
 
@@ -36,6 +36,11 @@ class Observer(Protocol):
         """The hosts of a generation have found each other; blocks for some seconds at most."""
         ...
 
+    @property
+    def generation(self) -> int:
+        """Of the ranks that are started next; grows with every rendezvous, which torch's own count of restarts does not."""
+        ...
+
     def environment(self) -> Mapping[str, str]:
         """What every rank gets in its environment."""
         ...
@@ -45,7 +50,11 @@ class Observer(Protocol):
         ...
 
     def generation_ending(self) -> None:
-        """The ranks that run, if any, are to end now, or have ended."""
+        """The ranks that still run are going to be ended, so that all can be started again."""
+        ...
+
+    def generation_ended(self) -> None:
+        """No rank runs; the next are started soon."""
         ...
 
     def workers_started(self, workers: list[Worker]) -> None:
@@ -116,13 +125,17 @@ def _observed(observer: Observer, line_prefix: str) -> Iterator[None]:
             super().__init__(*args, **kwargs)
 
         def _rendezvous(self, worker_group: Any) -> None:
-            observer.generation_ending()
+            observer.generation_ended()
             super()._rendezvous(worker_group)
             observer.rendezvoused(worker_group.store, worker_group.group_rank, worker_group.group_world_size)
 
+        def _restart_workers(self, worker_group: Any) -> None:
+            observer.generation_ending()
+            super()._restart_workers(worker_group)
+
         def _start_workers(self, worker_group: Any) -> dict[int, Any]:
             started: dict[int, Any] = super()._start_workers(worker_group)
-            observer.workers_started(_workers(self._pcontext, worker_group, started))
+            observer.workers_started(_workers(self._pcontext, worker_group, started, observer.generation))
             return started
 
     original = _LAUNCHER.LocalElasticAgent
@@ -156,7 +169,7 @@ class _ObservedLogs(LogsSpecs):
         return places
 
 
-def _workers(context: Any, group: Any, started: dict[int, Any]) -> list[Worker]:
+def _workers(context: Any, group: Any, started: dict[int, Any], generation: int) -> list[Worker]:
     handlers = getattr(context, "subprocess_handlers", {})
     environs = getattr(context, "envs", {})
     workers: list[Worker] = []
@@ -166,7 +179,7 @@ def _workers(context: Any, group: Any, started: dict[int, Any]) -> list[Worker]:
             rank=worker.global_rank,
             local_rank=worker.local_rank,
             world_size=worker.world_size,
-            generation=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
+            generation=generation,
             node_rank=group.group_rank,
             source="trackside run",
             job=environ.get("TORCHELASTIC_RUN_ID"),

@@ -56,6 +56,7 @@ class HostAgent:
         self._arrivals: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         self._watch = WorkerWatch()
         self._generation = 0
+        self._restarting = False
         self._first_failure: tuple[int, Exit] | None = None
         self._running: tuple[Worker, ...] = ()
         self._stop = threading.Event()
@@ -73,6 +74,10 @@ class HostAgent:
         """A generation's ranks run. Blocks: never."""
         for worker in workers:
             self._arrivals.put(worker)
+
+    def generation_ending(self) -> None:
+        """The launcher ends the ranks that still run, to start all again. Blocks: never."""
+        self._restarting = True
 
     def first_failure(self) -> Exit | None:
         """How the first rank ended, of the last generation, that did not end well; None while none has."""
@@ -114,6 +119,7 @@ class HostAgent:
             worker = self._arrivals.get()
             self._generation = max(self._generation, worker.identity.generation)
             self._watch.add(worker)
+            self._restarting = False
             self._send(messages.WorkerStarted(identity=worker.identity, pid=worker.pid, time=time.time()))
         self._running = tuple(self._watch.running())
 
@@ -129,6 +135,7 @@ class HostAgent:
                     time=time.time(),
                     exit_code=ended.exit_code,
                     signal=ended.signal,
+                    for_restart=self._restarting and ended.signal == "SIGTERM",
                 )
             )
 

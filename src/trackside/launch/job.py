@@ -45,6 +45,8 @@ class Job:
         self._controller: ControllerProcess | None = None
         self._agent = HostAgent(self._connect, options.settings.directory, environ)
         self._agent_started = False
+        self._generation = -1
+        self._patience_s = exchange.WAIT_S
 
     def run(self) -> int:
         """Run it to its end and return the exit code: the training's own.
@@ -69,7 +71,8 @@ class Job:
     # --- the elastic agent's observer, in the main thread ---------------------------------------------------------
 
     def rendezvoused(self, store: Any, group_rank: int, group_size: int) -> None:
-        """Find the controller, or start it and tell the others."""
+        """Agree on the generation; find the controller, or start it and tell the others."""
+        self._generation = self._agree(store, group_rank, group_size)
         if self._disabled or self._given_address or self._options.max_nodes == 1:
             return
         if self._controller is None and self._found_address is None:
@@ -81,20 +84,33 @@ class Job:
             ready = self._controller.ready()
             exchange.publish(store, ready.address if ready else "")
 
+    @property
+    def generation(self) -> int:
+        """Of the ranks that are started next."""
+        return self._generation
+
     def environment(self) -> Mapping[str, str]:
-        """The controller's address, for every rank."""
+        """The controller's address and the generation, for every rank."""
         if self._disabled:
             return {}
         address = self._address()
         if address is None:  # no rank may start a controller of its own beside a launcher that could not
             return {"TRACKSIDE_DISABLED": "1"} if self._controller else {}
-        return {"TRACKSIDE_CONTROLLER": address, "TRACKSIDE_LAUNCHER_PID": str(os.getpid())}
+        return {
+            "TRACKSIDE_CONTROLLER": address,
+            "TRACKSIDE_LAUNCHER_PID": str(os.getpid()),
+            "TRACKSIDE_GENERATION": str(self._generation),
+        }
 
     def stream_path(self, rank: int, to_stderr: bool) -> str:
         """A stream whose lines carry the rank."""
         return self._output.open(f"[{self._host}:r{rank}] ", to_stderr)
 
     def generation_ending(self) -> None:
+        """Their end by SIGTERM is no failure."""
+        self._agent.generation_ending()
+
+    def generation_ended(self) -> None:
         """What ended ranks wrote is shown to its end."""
         self._output.end_generation()
 
@@ -102,6 +118,15 @@ class Job:
         """Follow them."""
         self._start_agent()
         self._agent.workers_started(workers)
+
+    def _agree(self, store: Any, group_rank: int, group_size: int) -> int:
+        wanted, began = self._generation + 1, time.monotonic()
+        if self._disabled:
+            return wanted
+        agreed = exchange.agree(store, wanted, group_rank, group_size, self._patience_s)
+        if time.monotonic() - began >= self._patience_s:
+            self._patience_s = exchange.SHORT_WAIT_S
+        return agreed
 
     # --- parts ----------------------------------------------------------------------------------------------------
 

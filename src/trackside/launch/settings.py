@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.errors import UsageError
+from trackside.run.limits import read_limits
+
+_LATE, _LOST = "TRACKSIDE_LATE_AFTER", "TRACKSIDE_LOST_AFTER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,9 @@ class RunSettings:
     hold: bool = False
     """Whether the page stays after the job until Ctrl-C."""
     allowed_hosts: str | None = None
+    late_after: str | None = None
+    """Seconds of silence that make a rank late, as they were given; None: the controller's default."""
+    lost_after: str | None = None
     listen: str | None = None
     """Address the controller's link to the ranks listens on; None: loopback."""
 
@@ -37,6 +43,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bind", help="address the page listens on (TRACKSIDE_BIND; default: loopback)")
     group.add_argument("--hold", action="store_true", help="keep the page after the job, until Ctrl-C")
     group.add_argument("--no-page", action="store_true", help="no live page; the report is written all the same")
+    group.add_argument(
+        "--late-after", help="seconds of silence that make a rank late (TRACKSIDE_LATE_AFTER; default: 10)"
+    )
+    group.add_argument(
+        "--lost-after", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
+    )
     group.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
 
 
@@ -69,6 +81,10 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
     if namespace.no_page and namespace.port is not None:
         raise UsageError(f"--no-page and --port {namespace.port} contradict each other; leave one out")
     source = "--port" if namespace.port is not None else "TRACKSIDE_PORT"
+    late, lost = (_first(namespace.late_after, environ.get(_LATE)), _first(namespace.lost_after, environ.get(_LOST)))
+    read_limits(
+        late, lost, "--late-after" if namespace.late_after else _LATE, "--lost-after" if namespace.lost_after else _LOST
+    )
     number = None if port is None else _port(port, source)
     return RunSettings(
         name=_first(namespace.name, environ.get("TRACKSIDE_NAME")) or default_name,
@@ -77,6 +93,8 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
         bind=_address(_first(namespace.bind, environ.get("TRACKSIDE_BIND"))),
         page=not namespace.no_page,
         hold=namespace.hold,
+        late_after=late,
+        lost_after=lost,
         allowed_hosts=namespace.allowed_hosts,
     )
 

@@ -11,6 +11,7 @@ from trackside.wire.messages import Identity
 DISABLED = "TRACKSIDE_DISABLED"
 CONTROLLER = "TRACKSIDE_CONTROLLER"
 LAUNCHER_PID = "TRACKSIDE_LAUNCHER_PID"
+GENERATION = "TRACKSIDE_GENERATION"
 PORT = "TRACKSIDE_PORT"
 LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 LOCAL_RANK, NODE_RANK, WORLD_SIZE = "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"
@@ -141,11 +142,21 @@ def _read(source: _Source, environ: Mapping[str, str]) -> Identity:
         rank=rank,
         local_rank=local_rank if local_rank is not None else rank,
         world_size=world_size,
-        generation=(_number(environ, source.generation) or 0) if source.generation else 0,
+        generation=_generation(environ, source),
         node_rank=_number(environ, source.node_rank) if source.node_rank else None,
         source=f"{source.name} ({', '.join(named)})",
         job=environ.get(source.job) if source.job else None,
     )
+
+
+def _generation(environ: Mapping[str, str], source: _Source) -> int:
+    """Which start of the job's ranks this is. torch's own count differs between hosts and does not grow when hosts come
+    or go, so that of `trackside run` goes before it.
+    """
+    launched = _number(environ, GENERATION) if source.rank == "RANK" else None
+    if launched is not None:
+        return launched
+    return (_number(environ, source.generation) or 0) if source.generation else 0
 
 
 def _check_local(environ: Mapping[str, str], source: _Source, local_rank: int | None, world_size: int) -> None:

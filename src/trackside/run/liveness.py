@@ -122,10 +122,10 @@ def exit_worker(run: Run, message: messages.WorkerExited, now: Moment) -> list[I
     owner = run.sessions.get(rank.session) if rank.session is not None else None
     if owner is not None:
         owner.gone = True
-    return end_rank(run, rank, clean=message.exit_code == 0, now=now)
+    return end_rank(run, rank, clean=message.exit_code == 0, now=now, is_expected=message.for_restart)
 
 
-def end_rank(run: Run, rank: Rank, *, clean: bool, now: Moment) -> list[Instruction]:
+def end_rank(run: Run, rank: Rank, *, clean: bool, now: Moment, is_expected: bool = False) -> list[Instruction]:
     """A rank is over, well or not; what was open about its silence clears up."""
     was_failed = rank.state == "failed"
     rank.state = "finished" if clean else "failed"
@@ -136,7 +136,7 @@ def end_rank(run: Run, rank: Rank, *, clean: bool, now: Moment) -> list[Instruct
     out = clear_event(run, "rank lost", path)
     if clean:
         out += clear_event(run, "rank failed", path)
-    elif not _is_expected(run, rank):
+    elif not (is_expected or _is_expected(run, rank)):
         out += _say_failed(run, rank, now, is_known=was_failed)
     return [*out, *elect_samplers(run, rank.host), PublishRun()]
 

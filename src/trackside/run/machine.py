@@ -202,13 +202,10 @@ class RunMachine:
         return raise_event(self.state, now, "sink failed", text, severity="warn", key=event.sink, active=True)
 
     def _page_bound(self, event: inputs.PageBound, now: Moment) -> list[Instruction]:
-        self.state.bound_port, self.state.url_line = event.port, event.url_line
-        return [*clear_event(self.state, "page not bound", "root"), PublishRun()]
+        return pages.bound(self.state, event, now)
 
     def _page_bind_failed(self, event: inputs.PageBindFailed, now: Moment) -> list[Instruction]:
-        self.state.asked_page, self.state.asked_port = False, None
-        text = f"no page on port {event.port}: {event.reason}"
-        return raise_event(self.state, now, "page not bound", text, severity="warn", active=True)
+        return pages.bind_failed(self.state, event, now)
 
     def _store_stalled(self, event: inputs.StoreStalled, now: Moment) -> list[Instruction]:
         known = self.state.stalled_since is not None

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from trackside.run.limits import DEFAULT_LIMITS
 from trackside.wire import documents, messages
 from trackside.wire.documents import EventRecord, RankState, ResourceRecord
 
@@ -16,8 +17,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     launched: bool = False
     """Whether an agent of `trackside run` is expected; its word decides the end then."""
-    late_after_seconds: float = 10.0
-    lost_after_seconds: float = 30.0
+    late_after_seconds: float = DEFAULT_LIMITS.late_s
+    lost_after_seconds: float = DEFAULT_LIMITS.lost_s
     linger_seconds: float = 3.0
     """How long ranks that have not appeared yet are waited for once all others are over."""
     clock_offset_seconds: float = 5.0
@@ -27,7 +28,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a lost rank that nobody saw end is waited for before the run may end without it."""
     wants_page: bool = False
     """Whether the way it was started counts as a port wish."""
+    no_page: bool = False
+    """Whether there is to be no page, whatever is wished."""
     port: int | None = None
+
+
+class LaterWish(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish for another port, made before it was known what came of the first."""
+
+    who: str
+    """For people: `rank 3`, `the launcher`."""
+    port: int
 
 
 class Progress(msgspec.Struct, kw_only=True):
@@ -208,6 +219,7 @@ class Run(msgspec.Struct, kw_only=True):
     asked_page: bool = False
     own_wish_counted: bool = False
     refused_ports: list[int] = []
+    later_wishes: list[LaterWish] = []
     url_line: str | None = None
     stalled_since: Wall | None = None
     stall_reason: str | None = None

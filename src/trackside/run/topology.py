@@ -1,5 +1,7 @@
 """Who is where: sessions, ranks, hosts, generations, and which session samples its host."""
 
+import msgspec
+
 from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Moment
 from trackside.run.outputs import DefineRank, Instruction, PublishEvent, PublishRun, Reply
@@ -16,6 +18,8 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
     """Take in a process that said hello, for the first time or again."""
     host = _host_of(run, hello.host)
     identity = hello.identity if hello.role == "rank" else None
+    if hello.role == "agent" and not run.settings.launched:
+        run.settings = msgspec.structs.replace(run.settings, launched=True)
     out: list[Instruction] = []
     if identity is not None and not _is_possible(identity):
         text = f"a process on {host.name} says it is rank {identity.rank} of {identity.world_size} ({identity.source})"
@@ -64,9 +68,7 @@ def start_worker(run: Run, session: bytes, message: messages.WorkerStarted, now:
 
 
 def _start_again(run: Run, identity: messages.Identity, now: Moment) -> list[Instruction]:
-    """A rank that had ended starts again in the same generation: torch elastic does not count a change of hosts as a
-    restart.
-    """
+    """A rank that had ended starts again in the same generation: its launcher was started again and counts anew."""
     rank = run.ranks.get(identity.rank)
     if rank is None or rank.generation != identity.generation or not rank.is_over:
         return []

@@ -1,7 +1,8 @@
 """Sinks of the user's own, found through the entry-point group `trackside.sinks`.
 
 Each runs in a thread of its own behind a bounded queue, so one that blocks delays nobody; what its queue does not take is
-counted. It reads the run through a source whose answers are made on the event loop.
+counted. One that raises is called again with what comes next. It reads the run through a source whose answers are made on
+the event loop.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from trackside.sinks.protocol import RunSource, Sink
@@ -70,11 +72,12 @@ class PluginSink:
     def __init__(self, name: str, load: Callable[[], MakeSink], source: RunSource, failed: Failed) -> None:
         self.name = name
         self.dropped_calls = 0
+        self.failed_calls = 0
         self._load = load
         self._source = source
         self._failed = failed
         self._said = False
-        self._ending = False
+        self._ending = self._has_ended = False
         self._calls: queue.Queue[tuple[str, tuple[Any, ...]] | None] = queue.Queue(QUEUE_CALLS)
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"trackside-sink-{name}"[:15], daemon=True)
@@ -108,9 +111,11 @@ class PluginSink:
         self._put("push_run")
 
     async def shut_down(self) -> None:
-        """Let it finish, for a few seconds."""
+        """Let it finish, for a few seconds; idempotent."""
         self._put_end()
         await asyncio.to_thread(self._thread.join, END_S)
+        if self._thread.is_alive():
+            self._fail(f"it did not end within {END_S:.0f} s")
 
     def _put(self, call: str, *arguments: Any) -> None:
         try:
@@ -135,13 +140,27 @@ class PluginSink:
 
     def _run(self) -> None:
         try:
-            sink = self._load()(self._source)
+            sink = self._guard(lambda: self._load()(self._source))
+            if sink is None:
+                return
             while (call := self._next()) is not None:
-                self._do(sink, *call)
-            asyncio.run(sink.shut_down())
+                self._guard(partial(self._do, sink, *call))
+            self._guard(lambda: asyncio.run(sink.shut_down()))
+            self._has_ended = True
+        finally:
+            if not self._has_ended:
+                self._fail("it left its thread before the end")
+
+    def _guard(self, act: Callable[[], Any]) -> Any:
+        """Run one piece of the user's code; what it raises is counted, and said the first time."""
+        try:
+            return act()
         except Exception as error:  # noqa: BLE001 - top of thread
-            log.exception("the sink %s has ended", self.name)
+            self.failed_calls += 1
+            if not self._said:
+                log.exception("the sink %s has failed", self.name)
             self._fail(f"{type(error).__name__}: {error}")
+            return None
 
     def _next(self) -> tuple[str, tuple[Any, ...]] | None:
         """The next call; None at the end, after all that was taken in."""

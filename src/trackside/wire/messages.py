@@ -357,6 +357,8 @@ class WorkerExited(Message, frozen=True, kw_only=True, tag="worker exited"):
     exit_code: int | None = None
     signal: str | None = None
     """Signal name such as `SIGKILL`."""
+    for_restart: bool = False
+    """Whether the launcher ended it to start all ranks again."""
 
 
 class WorkerAlive(Message, frozen=True, kw_only=True, tag="worker alive"):

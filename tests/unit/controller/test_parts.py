@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from trackside.cli.controller import read_config
+from trackside.controller.beginning import begin
 from trackside.controller.config import ControllerConfig, is_loopback_address, read_port, read_token
 from trackside.controller.durable import DurableMarks
 from trackside.controller.exits import Ended
@@ -22,6 +23,7 @@ from trackside.controller.identity import (
 from trackside.controller.url import PageAddress
 from trackside.controller.watch import ParentWatch, SessionWatch, is_running
 from trackside.errors import RunFolderError, UsageError
+from trackside.run.limits import SilenceLimits
 from trackside.store import RunFolder
 from trackside.wire import messages
 
@@ -108,6 +110,22 @@ def test_argument_before_environment_before_default():
     assert not config(TRACKSIDE_PORT="8000").wants_page, "only a wish opens the page"
     assert config("--port", "9000", TRACKSIDE_PORT="8000").port == 9000
     assert config("--port", "9000").wants_page
+
+
+def test_b30_the_limits_of_silence_are_options_before_the_environment():
+    assert config().silence == SilenceLimits(10.0, 30.0)
+    assert config(TRACKSIDE_LATE_AFTER="4", TRACKSIDE_LOST_AFTER="9").silence == SilenceLimits(4.0, 9.0)
+    assert config("--late-after", "5", TRACKSIDE_LATE_AFTER="4").silence == SilenceLimits(5.0, 30.0)
+    with pytest.raises(UsageError, match="TRACKSIDE_LOST_AFTER 'x'"):
+        config(TRACKSIDE_LOST_AFTER="x")
+
+
+def test_b30_a_restarted_controller_keeps_the_limits_of_silence(tmp_path):
+    first = begin(config("--dir", str(tmp_path), "--late-after", "4", "--lost-after", "9"))
+    save_identity(first.folder, first.identity)
+    again = begin(config("--resume", str(first.folder.path)))
+    settings = again.machine.state.settings
+    assert (settings.late_after_seconds, settings.lost_after_seconds) == (4.0, 9.0)
 
 
 def test_the_link_follows_an_option_and_not_the_pages_environment():

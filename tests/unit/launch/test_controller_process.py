@@ -62,12 +62,15 @@ def test_options_go_to_its_command_and_secrets_do_not(
 ) -> None:
     monkeypatch.setenv("TRACKSIDE_TOKEN", "hush")
     monkeypatch.setenv("RANK", "3")
-    make("stays", port=0, bind="0.0.0.0", hold=True, allowed_hosts="proxy.example").ready()
+    make(
+        "stays", port=0, bind="0.0.0.0", hold=True, allowed_hosts="proxy.example", late_after="4", lost_after="9"
+    ).ready()
     argv = json.loads((tmp_path / "run/argv").read_text())
     fd = argv[argv.index("--ready-fd") + 1]
     assert argv == [
         *["controller", "--dir", str(tmp_path), "--name", "stays", "--port", "0", "--bind", "0.0.0.0"],
-        *["--allowed-hosts", "proxy.example", "--hold", "--parent-pid", str(os.getpid()), "--ready-fd", fd],
+        *["--allowed-hosts", "proxy.example", "--hold", "--late-after", "4", "--lost-after", "9"],
+        *["--parent-pid", str(os.getpid()), "--ready-fd", fd],
     ]
     environ = json.loads((tmp_path / "run/environ").read_text())
     assert environ["TRACKSIDE_TOKEN"] == "hush"

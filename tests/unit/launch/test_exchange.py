@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -39,6 +40,32 @@ def test_peers_that_publish_nothing_cost_a_bounded_wait(stores: tuple[object, ob
     assert time.monotonic() - began < 5
 
 
+def test_b31_hosts_agree_on_the_highest_generation(stores: tuple[object, object]) -> None:
+    with ThreadPoolExecutor() as pool:
+        newcomer = pool.submit(exchange.agree, stores[0], 0, 0, 2)  # a host that has just joined may get group rank 0
+        known = pool.submit(exchange.agree, stores[1], 3, 1, 2)
+        assert (newcomer.result(30), known.result(30)) == (3, 3)
+
+
+def test_b31_a_store_that_remembers_the_last_rendezvous_does_not_hold_the_generation_back(
+    stores: tuple[object, object],
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        for generation in range(3):
+            first = pool.submit(exchange.agree, stores[0], generation, 0, 2)
+            second = pool.submit(exchange.agree, stores[1], generation, 1, 2)
+            assert (first.result(30), second.result(30)) == (generation, generation)
+
+
+def test_hosts_that_say_nothing_of_their_generation_cost_a_bounded_wait(stores: tuple[object, object]) -> None:
+    assert exchange.agree(stores[0], 2, 0, 2, wait_s=0.1) == 2
+    assert exchange.agree(stores[1], 5, 2, 3, wait_s=0.1) == 5
+
+
+def test_a_host_alone_asks_nobody() -> None:
+    assert exchange.agree(Broken(), 4, 0, 1) == 4
+
+
 class Broken:
     def set(self, *_: object) -> None:
         raise RuntimeError("connection reset")
@@ -49,4 +76,5 @@ class Broken:
 
 def test_a_store_that_breaks_costs_the_address_and_nothing_else() -> None:
     exchange.publish(Broken(), "trackside1:abc")
+    assert exchange.agree(Broken(), 2, 1, 2) == 2
     assert exchange.look_up(Broken()) is None

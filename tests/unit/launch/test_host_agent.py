@@ -121,6 +121,21 @@ def test_b31_the_last_generation_decides(agent: HostAgent, notes: Notes, ranks: 
     assert agent.first_failure() is None
 
 
+def test_b31_a_rank_that_is_ended_for_a_restart_is_said_to_be(agent: HostAgent, notes: Notes, ranks: Ranks) -> None:
+    agent.workers_started([ranks.start(0), ranks.start(1)])
+    eventually(lambda: len(notes.of(messages.WorkerStarted)) == 2)
+    agent.generation_ending()
+    ranks.processes[0].terminate()
+    ranks.processes[1].kill()
+    eventually(lambda: len(exits(notes)) == 2)
+    assert {m.rank: m.for_restart for m in notes.of(messages.WorkerExited)} == {0: True, 1: False}
+    agent.workers_started([ranks.start(0, generation=1)])
+    eventually(lambda: len(notes.of(messages.WorkerStarted)) == 3)
+    ranks.processes[2].terminate()
+    eventually(lambda: len(exits(notes)) == 3)
+    assert not notes.of(messages.WorkerExited)[-1].for_restart
+
+
 def test_the_end_is_said_after_the_last_exit(agent: HostAgent, notes: Notes, ranks: Ranks) -> None:
     agent.workers_started([ranks.start(0, code="raise SystemExit(3)")])
     ranks.processes[0].wait(20)

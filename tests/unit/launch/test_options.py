@@ -52,6 +52,13 @@ def test_argument_before_environment_before_default(folder: Path) -> None:
     assert by_argument == RunSettings(name="mine", directory=folder / "here", port=7300, bind="127.0.0.1")
 
 
+def test_b30_the_limits_of_silence_are_checked_before_anything_is_started() -> None:
+    settings = parse_options(["--late-after", "4", "train.py"], {"TRACKSIDE_LOST_AFTER": "9"}).settings
+    assert (settings.late_after, settings.lost_after) == ("4", "9")
+    assert "TRACKSIDE_LOST_AFTER 'x'" in refusal("train.py", TRACKSIDE_LOST_AFTER="x")
+    assert "--late-after 'soon'" in refusal("--late-after", "soon", "train.py")
+
+
 def test_a_script_that_does_not_exist_is_said_before_anything_is_made(folder: Path) -> None:
     assert "no script 'nope.py' in" in refusal("nope.py")
     assert "no module named 'no_such_module.x'" in refusal("-m", "no_such_module.x")

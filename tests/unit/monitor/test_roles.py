@@ -90,3 +90,11 @@ def test_wrong_arguments_say_what_is_wrong() -> None:
     for text in ("seven", "-1", "70000"):
         with pytest.raises(UsageError, match="TRACKSIDE_PORT"):
             port_of(text)
+
+
+def test_b31_the_launchers_generation_goes_before_torchs_count_of_restarts() -> None:
+    environ = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "TORCHELASTIC_RESTART_COUNT": "1"}
+    assert find_identity(environ).generation == 1
+    assert find_identity({**environ, "TRACKSIDE_GENERATION": "4"}).generation == 4
+    slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0", "SLURM_RESTART_COUNT": "2"}
+    assert find_identity({**slurm, "TRACKSIDE_GENERATION": "4"}).generation == 2

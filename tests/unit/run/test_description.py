@@ -3,34 +3,8 @@
 import json
 
 from tests.unit.run.play import Play
-from trackside.run import inputs, outputs
+from trackside.run import outputs
 from trackside.wire import messages
-
-
-def test_b19_a_wish_binds_and_a_failed_bind_lets_the_next_wish_try_again() -> None:
-    play = Play()
-    session = play.hello(0)
-    play.tell(session, messages.PortWish(port=7117))
-    play.do(inputs.PageBindFailed(7117, "held by python (pid 12)"))
-    play.tell(session, messages.PortWish(port=7118))
-    assert [wish.port for wish in play.asked(outputs.RegisterPort)] == [7117, 7118]
-    assert "held by python" in play.events("page not bound")[0].text
-
-
-def test_b20_the_same_port_is_ignored_and_another_is_one_warning_that_names_all() -> None:
-    play = Play()
-    zero, one = play.hello(0), play.hello(1)
-    play.tell(zero, messages.PortWish(port=7117))
-    play.do(inputs.PageBound("a", 7117, "url"))
-    play.tell(one, messages.PortWish(port=7117))
-    play.tell(one, messages.PortWish(port=9000))
-    play.tell(one, messages.PortWish(port=9000))
-    assert len(play.asked(outputs.RegisterPort)) == 1
-    (event,) = play.events("port")
-    assert (event.text, event.count) == (
-        "rank 1 asked for port 9000; the page is bound to port 7117 and stays there",
-        1,
-    )
 
 
 def test_b22_the_first_non_empty_graph_wins_and_another_structure_is_one_warning() -> None:

@@ -55,6 +55,19 @@ def test_b31_ranks_started_again_without_a_new_count_are_fresh_ranks() -> None:
     assert play.run.warnings == []
 
 
+def test_b31_ranks_that_are_ended_for_a_restart_have_not_failed() -> None:
+    play = Play(launched=True)
+    agent = play.agent()
+    for rank in range(2):
+        play.hello(rank)
+        ended = messages.WorkerExited(rank=rank, generation=0, time=1.0, signal="SIGTERM", for_restart=True)
+        play.tell(agent, ended)
+    assert play.events() == []
+    for rank in range(3):
+        play.hello(rank, world=3, generation=1)
+    assert (play.states(), [event.kind for event in play.events()]) == (["alive"] * 3, ["restart"])
+
+
 def test_b31_a_smaller_world_in_the_same_generation_leaves_no_ghosts() -> None:
     play = Play()
     for rank in range(4):
@@ -215,17 +228,6 @@ def test_b34_ranks_that_count_no_epochs_owe_none() -> None:
     assert play.machine.epoch_records() == []
     play.tell(zero, messages.EpochReport(epoch=1, metrics={}))
     assert [record.epoch for record in play.machine.epoch_records()] == [0]
-
-
-def test_b19_the_way_it_was_started_counts_as_one_wish_and_a_failed_bind_is_not_tried_for_ever() -> None:
-    play = Play(wants_page=True, port=7117)
-    play.wait(0.1)
-    play.do(inputs.PageBindFailed(7117, "held"))
-    for _ in range(5):
-        play.wait(0.1)
-    assert [wish.port for wish in play.asked(outputs.RegisterPort)] == [7117]
-    play.tell(play.hello(0, world=1), messages.PortWish(port=7118))
-    assert [wish.port for wish in play.asked(outputs.RegisterPort)] == [7117, 7118]
 
 
 def test_b25_labels_and_paths_are_in_every_entry() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -53,23 +54,75 @@ def test_calls_arrive_in_order_in_a_thread_of_their_own():
     assert recorder.ended
 
 
-def test_one_that_raises_is_said_once():
+def test_b27_one_that_raises_is_counted_said_once_and_called_again():
+    calls: list[str] = []
+
     class Broken(QuietSink):
         def set_metadata(self, text: str) -> None:
-            raise RuntimeError("no paint")
+            calls.append(text)
+            raise RuntimeError(f"no paint for {text}")
 
-    failures = run_plugin(lambda source: Broken(), lambda sink: (sink.set_metadata("a"), sink.set_metadata("b")))
-    assert failures == [("mine", "RuntimeError: no paint")]
+        async def shut_down(self) -> None:
+            calls.append("end")
+
+    sinks: list[PluginSink] = []
+    failures = run_plugin(
+        lambda source: Broken(), lambda sink: (sinks.append(sink), *(sink.set_metadata(text) for text in "abc"))
+    )
+    assert failures == [("mine", "RuntimeError: no paint for a")]
+    assert (calls, sinks[0].failed_calls) == (["a", "b", "c", "end"], 3)
 
 
-def test_one_that_cannot_be_made_is_said():
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_b27_one_that_ends_its_own_thread_is_said():
+    class Leaving(QuietSink):
+        def set_metadata(self, text: str) -> None:
+            sys.exit(3)
+
+    failures = run_plugin(lambda source: Leaving(), lambda sink: sink.set_metadata("a"))
+    assert failures == [("mine", "it left its thread before the end")]
+
+
+def test_b27_one_that_does_not_end_is_left_behind_and_said(monkeypatch):
+    monkeypatch.setattr(plugins, "END_S", 0.05)
+    let_go = threading.Event()
+
+    class Endless(QuietSink):
+        async def shut_down(self) -> None:
+            let_go.wait(10)
+
+    assert run_plugin(lambda source: Endless(), lambda sink: None) == [("mine", "it did not end within 0 s")]
+    let_go.set()
+
+
+def test_b27_any_thread_may_call_and_no_call_is_lost_or_torn():
+    recorder = Recorder()
+
+    def use(sink: PluginSink) -> None:
+        def call(thread: int) -> None:
+            for number in range(50):
+                sink.set_metadata(f"{thread}.{number}")
+
+        threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert run_plugin(lambda source: recorder, use) == []
+    texts = [text for _, text in recorder.lines]
+    assert sorted(texts) == sorted(f"{thread}.{number}" for thread in range(8) for number in range(50))
+    assert [text for text in texts if text.startswith("3.")] == [f"3.{number}" for number in range(50)]
+
+
+def test_b27_one_that_cannot_be_made_is_said():
     def make(source: Any) -> Any:
         raise ImportError("no module named paint")
 
-    assert run_plugin(make, lambda sink: None) == [("mine", "ImportError: no module named paint")]
+    assert run_plugin(make, lambda sink: sink.set_metadata("a")) == [("mine", "ImportError: no module named paint")]
 
 
-def test_one_that_blocks_delays_nobody_and_is_said(monkeypatch):
+def test_b27_one_that_blocks_delays_nobody_and_is_said(monkeypatch):
     monkeypatch.setattr(plugins, "QUEUE_CALLS", 2)
     monkeypatch.setattr(plugins, "BLOCKED_S", 0.05)
     let_go = threading.Event()
