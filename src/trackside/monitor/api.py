@@ -20,7 +20,8 @@ from trackside.monitor.intake import INT32, described, read_count, read_duration
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.model import describe_model
-from trackside.monitor.pulse import Pulse
+from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.pulse import OwnWork
 from trackside.monitor.roles import PORT, check_count, check_port, check_text, port_of
 from trackside.monitor.runtime import Runtime, join_runtime
 from trackside.wire import messages
@@ -68,6 +69,7 @@ class Monitor:
         "_is_open",
         "_is_silent",
         "_pulse",
+        "_recorder",
         "_runtime",
         "_title",
         "_written",
@@ -96,7 +98,8 @@ class Monitor:
         self._runtime = join_runtime(self, name=name, directory=directory, resources=resources)
         if self._runtime is None:
             return
-        self._pulse = self._runtime.pulse
+        self._recorder = self._runtime.recorder
+        self._pulse = self._recorder.pulse
         self._use(self._runtime.buffer)
         self._is_open = True
         self._send_plan(epochs, steps, name, config)
@@ -104,7 +107,8 @@ class Monitor:
     def _prepare(self, epochs: int | None, name: str | None) -> None:
         """Everything a monitor has before it has a session; one without is inert."""
         self._runtime = None
-        self._pulse = Pulse()
+        self._recorder = Recorder(is_on=False)
+        self._pulse = self._recorder.pulse
         self._use(Buffer())
         self._is_open = False
         self._history = History(epochs)
@@ -208,8 +212,9 @@ class Monitor:
         known = self._known_epoch(number)
         if known is None:
             return
-        pulse = self._pulse
-        self._epoch = OpenEpoch(known, pulse.batches, pulse.samples, pulse.work_seconds)
+        pulse, work = self._pulse, OwnWork()
+        self._recorder.begin_work(work)
+        self._epoch = OpenEpoch(known, pulse.batches, pulse.samples, work)
         self._epoch_number = pulse.epoch = known
 
     def _known_epoch(self, number: Any) -> int | None:
@@ -229,14 +234,15 @@ class Monitor:
         batches = pulse.batches - epoch.batches_before
         counted = None if pulse.samples is None else pulse.samples - (epoch.samples_before or 0)
         wall_s = time.monotonic() - epoch.began
-        knows_work = bool(batches) and pulse.is_work_known
+        self._recorder.end_work(epoch.work)
         self._report(
             epoch.epoch,
             epoch.given,
             batches=batches,
             samples=epoch.samples if epoch.samples is not None else counted,
             seconds=epoch.seconds if epoch.seconds is not None else wall_s,
-            work_seconds=min(wall_s, pulse.work_seconds - epoch.work_before) if knows_work else None,
+            work=epoch.work if batches else None,
+            wall_seconds=wall_s,
         )
 
     def _report(
@@ -247,7 +253,8 @@ class Monitor:
         batches: int = 0,
         samples: int | None = None,
         seconds: float | None = None,
-        work_seconds: float | None = None,
+        work: OwnWork | None = None,
+        wall_seconds: float | None = None,
     ) -> None:
         if not self._is_open or self._runtime is None:
             return
@@ -259,7 +266,8 @@ class Monitor:
                 batches=batches,
                 samples=samples,
                 seconds=seconds,
-                work_seconds=work_seconds,
+                work=work,
+                wall_seconds=wall_seconds,
                 ended_at=_now(),
                 finish=self._keep,
             )
@@ -281,7 +289,16 @@ class Monitor:
         Returns:
             An iterable that has a length where the loader has one.
         """
-        return BatchLoop(loader, self._pulse, self._counter)
+        return BatchLoop(loader, self._recorder, self._counter)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """`with mon.phase("augment"):` a phase of your own: what happens inside counts for it, waiting for peers excepted.
+
+        Args:
+            name: At most 32 different ones. A built-in phase's name adds to that one: `data`, `transfer`, `forward`,
+                `backward`, `optimizer`, `collective`.
+        """
+        return self._recorder.phase(name)
 
     @guarded
     def log_epoch(

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from trackside.monitor.pulse import OwnWork
 from trackside.wire.messages import EpochReport
 
 MAX_OPEN = 1_000
@@ -58,7 +59,10 @@ class ClosedEpoch:
     batches: int = 0
     samples: int | None = None
     seconds: float | None = None
-    work_seconds: float | None = None
+    work: OwnWork | None = None
+    """The rank's own working time in it, by the time the send thread comes to it; None: no batches."""
+    wall_seconds: float | None = None
+    """What that cannot exceed."""
     ended_at: float
     finish: Callable[[EpochReport], EpochReport]
     """Completes the report with what is known of this epoch already; on the send thread."""
@@ -71,10 +75,16 @@ class ClosedEpoch:
             batches=self.batches,
             samples=self.samples,
             seconds=self.seconds,
-            work_seconds=self.work_seconds,
+            work_seconds=self._work_seconds(),
             ended_at=self.ended_at,
         )
         return self.finish(report)
+
+    def _work_seconds(self) -> float | None:
+        seconds = self.work.seconds if self.work is not None else None
+        if seconds is None or self.wall_seconds is None:
+            return seconds
+        return min(seconds, self.wall_seconds)
 
 
 @dataclass(slots=True)
@@ -84,7 +94,7 @@ class OpenEpoch:
     epoch: int
     batches_before: int
     samples_before: int | None
-    work_before: float
+    work: OwnWork
     began: float = field(default_factory=time.monotonic)
     given: dict[str, float] = field(default_factory=dict)
     seconds: float | None = None

@@ -1,11 +1,11 @@
 """The training loop as a rank sees it: steps counted, batches timed."""
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from trackside.monitor.guard import guarded
-from trackside.monitor.pulse import BETWEEN, Pulse, count_samples
+from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.pulse import count_samples
 
 T = TypeVar("T")
 
@@ -38,34 +38,33 @@ class StepCounter:
 class BatchLoop(Generic[T]):
     """A loader whose batches are timed and counted. Iterating it again begins the loader again."""
 
-    def __init__(self, loader: Iterable[T], pulse: Pulse, counter: StepCounter) -> None:
-        self._loader, self._pulse, self._counter = loader, pulse, counter
+    def __init__(self, loader: Iterable[T], recorder: Recorder, counter: StepCounter) -> None:
+        self._loader, self._recorder, self._counter = loader, recorder, counter
 
     def __len__(self) -> int:
         """Batches of the loader. Raises: TypeError when it does not know."""
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[T]:
-        pulse, counter = self._pulse, self._counter
+        counter, borders = self._counter, self._recorder.borders
         counter.enter_loop()
+        self._recorder.enter_loop()
         try:
-            pulse.phase = "data"
-            asked = time.monotonic()
+            borders.ask()
             for batch in self._loader:
-                began, cpu_s = time.monotonic(), time.thread_time()
-                pulse.phase, pulse.step = "step", counter.step
+                borders.got()
+                self._recorder.pulse.step = counter.step
                 try:
                     yield batch
                 finally:  # also when the loop is left in the middle of this batch
-                    self._end_step(asked, began, cpu_s, batch)
-                pulse.phase = "data"
-                asked = time.monotonic()
+                    self._end_step(batch)
+                borders.ask()
         finally:
             counter.leave_loop()
-            pulse.phase = BETWEEN
+            borders.leave_loop()
 
     @guarded
-    def _end_step(self, asked: float, began: float, cpu_s: float, batch: object) -> None:
-        self._counter.step += 1
-        spent_s = time.thread_time() - cpu_s
-        self._pulse.add_step(began - asked, time.monotonic() - began, spent_s, count_samples(batch))
+    def _end_step(self, batch: object) -> None:
+        step = self._counter.step
+        self._counter.step = step + 1
+        self._recorder.borders.close_batch(step, count_samples(batch))

@@ -8,27 +8,42 @@ from dataclasses import dataclass, field
 from trackside.monitor.intake import INT64, whole_number
 
 RECENT_STEPS = 50
-BETWEEN = "between steps"
 _MOST_NESTED = 4
+
+
+@dataclass(slots=True)
+class OwnWork:
+    """A rank's own working time between two moments, filled in on the send thread."""
+
+    began: tuple[float, int] | None = None
+    """Seconds until then, and steps whose own time was not known."""
+    ended: tuple[float, int] | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """None while it is not over, and when that of a step in it is not known."""
+        if self.began is None or self.ended is None or self.began[1] != self.ended[1]:
+            return None
+        return self.ended[0] - self.began[0]
 
 
 @dataclass(slots=True)
 class Pulse:
     """Totals of one process.
 
-    Threads: the training thread writes, the send thread reads; single fields are never torn.
+    Threads: the training thread counts, the send thread adds times up and reads; single fields are never torn.
     """
 
     step: object = None
     """As the user gave it last; whether it is a step at all is found later."""
     epoch: int | None = None
-    phase: str | None = None
     batches: int = 0
     samples: int | None = None
     phases: dict[str, float] = field(default_factory=dict)
-    """Seconds in `data`, and in `step`, or, when they can be told apart, in `compute` and `waiting`."""
+    """Seconds of all steps, by phase."""
     work_seconds: float = 0.0
-    is_work_known: bool = True
+    unknown_steps: int = 0
+    """Steps whose own time is not known, and not in `work_seconds`."""
     _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     @property
@@ -41,24 +56,23 @@ class Pulse:
         """The last step; 0 without one."""
         return self.known_step or 0
 
-    def add_step(self, data_s: float, step_s: float, cpu_s: float, samples: int | None) -> None:
-        """One batch: waiting for data, the step itself on the wall, and the training thread's CPU time in it."""
-        self.batches += 1
-        if samples is not None:
-            self.samples = (self.samples or 0) + samples
-        own_s = own_seconds(step_s, cpu_s)
-        self._spend("data", data_s)
+    def add_step(self, wall_s: float, own_s: float | None, seconds: Mapping[str, float]) -> None:
+        """One step: all of it, without waiting for peers, and by phase."""
+        for phase, spent_s in seconds.items():
+            self.phases[phase] = self.phases.get(phase, 0.0) + spent_s
         if own_s is None:
-            self.is_work_known = False
-            self._spend("step", step_s)
+            self.unknown_steps += 1
         else:
-            self._spend("compute", own_s)
-            self._spend("waiting", step_s - own_s)
-            self.work_seconds += data_s + own_s
-        self._recent.append((data_s + step_s, None if own_s is None else data_s + own_s))
+            self.work_seconds += own_s
+        self._recent.append((wall_s, own_s))
 
-    def _spend(self, phase: str, seconds: float) -> None:
-        self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+    def measure(self, work: OwnWork, *, is_end: bool) -> None:
+        """All steps before this moment have been added."""
+        now = (self.work_seconds, self.unknown_steps)
+        if is_end:
+            work.ended = now
+        else:
+            work.began = now
 
     def step_means(self) -> tuple[float | None, float | None]:
         """Mean wall and own seconds of the last steps; None without any, and where own time cannot be told."""
@@ -70,27 +84,18 @@ class Pulse:
         return wall, sum(own) / len(own) if len(own) == len(recent) else None
 
 
-def own_seconds(step_s: float, cpu_s: float) -> float | None:
-    """A step's own working time, without waiting for peers; None when it cannot be told.
-
-    Without a process group nobody is waited for. On CPU a wait in a collective sleeps, so the training thread's CPU time
-    is what the rank did itself. On a GPU the host's clocks say nothing about the device's work.
-    """
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is not None and cuda.is_initialized():
-        return None
-    if world_of(torch) <= 1:
-        return step_s
-    return min(cpu_s, step_s)
+def has_peers() -> bool:
+    """Whether torch has a process group of more than this process. Calls no collective."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not getattr(distributed, "is_initialized", bool)():
+        return False
+    return int(distributed.get_world_size()) > 1
 
 
-def world_of(torch: object) -> int:
-    """Size of torch's process group, 1 without one. Calls no collective."""
-    distributed = sys.modules.get("torch.distributed") if torch is not None else None
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return 1
-    return int(distributed.get_world_size())
+def has_device() -> bool:
+    """Whether CUDA works for this process. Creates no context."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda is not None and bool(getattr(cuda, "is_initialized", bool)())
 
 
 def count_samples(batch: object) -> int | None:

@@ -21,7 +21,7 @@ from trackside.monitor.guard import FAULTS
 from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
-from trackside.monitor.pulse import Pulse
+from trackside.monitor.phases.recorder import Recorder
 from trackside.monitor.roles import LAUNCHER_PID, is_disabled
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
@@ -65,7 +65,7 @@ class Runtime:
             parse_address(given)
         self.buffer = Buffer()
         self.stash = Stash()
-        self.pulse = Pulse()
+        self.recorder = Recorder(self.warn_once)
         self.users: WeakSet[User] = WeakSet()
         self.is_over = False
         """Whether it has finished, or is that of a parent process."""
@@ -107,6 +107,7 @@ class Runtime:
         if not self._who.is_held:
             self._settle()
         self._link.start()
+        self.recorder.start()
 
     # --- for monitors ------------------------------------------------------------------------------------------------
 
@@ -190,6 +191,7 @@ class Runtime:
         if self.is_over or self.is_foreign or not self._finishing.acquire(blocking=False):
             return 0.0
         self._is_ending = True
+        self.recorder.stop()
         if self._sampling is not None:
             self._sampling.stop()
         self._wait_for_start()
@@ -258,6 +260,7 @@ class Runtime:
     def become_inert(self) -> None:
         """This is a forked child: no thread of ours runs here."""
         self.is_over = True
+        self.recorder.stop()
 
     @property
     def is_foreign(self) -> bool:
@@ -300,24 +303,26 @@ class Runtime:
         return address
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
-        """What was logged since the last turn, and the epochs that ended meanwhile."""
+        """What was logged since the last turn, the epochs that ended meanwhile, and what the steps took."""
         if not self._is_settled and not flush:  # whose values, and who prints, is not known yet
             return ()
         described = self.stash.drain() if flush or self._link.connected.is_set() else []
-        if not described and not self.buffer.calls and self._encoder.is_empty:
-            return ()
-        return itertools.chain(described, self._encoder.encode(self.buffer.take(), flush=flush))
+        logged = self.buffer.take()
+        times = self.recorder.collect(flush=flush)  # after `take`: an epoch among it finds its work added up
+        if not described and not logged and self._encoder.is_empty:
+            return times
+        return itertools.chain(described, self._encoder.encode(logged, flush=flush), times)
 
     def heartbeat(self) -> messages.Heartbeat:
         """The present totals."""
-        pulse = self.pulse
+        pulse = self.recorder.pulse
         wall_s, own_s = pulse.step_means()
         return messages.Heartbeat(
             sent_at=time.time(),
             uptime_seconds=time.monotonic() - self._began,
             step=pulse.known_step,
             epoch=pulse.epoch,
-            phase=pulse.phase,
+            phase=self.recorder.doing,
             batches=pulse.batches,
             samples=pulse.samples,
             phases=dict(pulse.phases),

@@ -8,8 +8,8 @@ WINDOW_SECONDS = 30.0
 HISTORY_SECONDS = 120.0
 MAX_PROGRESS = 64
 MAX_HISTORY = 600
-OWN_PHASES = ("data", "compute")
-"""Phases of a heartbeat in which the rank worked itself."""
+PEER_PHASES = ("collective", "waiting")
+"""Phases of a heartbeat in which the rank waited for its peers; in all others it worked itself."""
 BLURRED_PHASE = "step"
 """The phase that holds work and waiting for peers alike, when a rank cannot tell them apart."""
 
@@ -39,7 +39,7 @@ def throughput_of(run: Run, rank: Rank) -> float | None:
 
 def _own_seconds(run: Run, rank: Rank, first: Progress, last: Progress) -> float | None:
     spent = {name: total - first.phases.get(name, 0.0) for name, total in last.phases.items()}
-    own = sum(spent.get(name, 0.0) for name in OWN_PHASES)
+    own = sum(seconds for name, seconds in spent.items() if name not in (*PEER_PHASES, BLURRED_PHASE))
     blurred = spent.get(BLURRED_PHASE, 0.0)
     if blurred > 0 and run.world_size == 1:
         own += blurred

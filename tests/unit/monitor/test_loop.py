@@ -13,36 +13,38 @@ import torch
 
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.loop import BatchLoop, StepCounter
-from trackside.monitor.pulse import BETWEEN, Pulse, count_samples
+from trackside.monitor.phases.names import BETWEEN
+from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.pulse import OwnWork, Pulse, count_samples
 
 
 def test_outside_of_batches_each_call_is_a_step_inside_each_batch() -> None:
-    counter, pulse = StepCounter(), Pulse()
+    counter, recorder = StepCounter(), Recorder()
     assert [counter.next(), counter.next()] == [0, 1]
-    steps = [(counter.next(), counter.next()) for _ in BatchLoop([1, 2], pulse, counter)]
+    steps = [(counter.next(), counter.next()) for _ in BatchLoop([1, 2], recorder, counter)]
     assert steps == [(2, 2), (3, 3)]
     assert counter.next() == 4
-    assert (pulse.batches, pulse.phase) == (2, BETWEEN)
+    assert (recorder.pulse.batches, recorder.doing) == (2, BETWEEN)
 
 
 def test_loops_may_be_nested_and_left_early() -> None:
-    counter, pulse = StepCounter(), Pulse()
-    for _ in BatchLoop([[1.0], [2.0]], pulse, counter):
-        for _ in BatchLoop([[1.0], [2.0]], pulse, counter):
+    counter, recorder = StepCounter(), Recorder()
+    for _ in BatchLoop([[1.0], [2.0]], recorder, counter):
+        for _ in BatchLoop([[1.0], [2.0]], recorder, counter):
             break
         gc.collect()
         outer = counter.next()
         assert counter.next() == outer, "still inside the outer loop"
-    assert pulse.batches == 4
+    assert recorder.pulse.batches == 4
     assert counter.next() + 1 == counter.next()
 
 
 def test_a_loader_keeps_its_length_and_can_be_iterated_again() -> None:
-    loop = BatchLoop([1, 2, 3], Pulse(), StepCounter())
+    loop = BatchLoop([1, 2, 3], Recorder(), StepCounter())
     assert len(loop) == 3
     assert list(loop) == list(loop) == [1, 2, 3]
     with pytest.raises(TypeError):
-        len(BatchLoop(iter([1]), Pulse(), StepCounter()))
+        len(BatchLoop(iter([1]), Recorder(), StepCounter()))
 
 
 def test_what_the_loader_raises_is_the_users() -> None:
@@ -51,7 +53,7 @@ def test_what_the_loader_raises_is_the_users() -> None:
         raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        list(BatchLoop(loader(), Pulse(), StepCounter()))
+        list(BatchLoop(loader(), Recorder(), StepCounter()))
 
 
 @pytest.mark.parametrize(
@@ -74,29 +76,27 @@ def test_samples_are_counted_along_the_first_dimension(batch: Any, samples: int 
     assert count_samples(batch) == samples
 
 
-def test_own_time_never_exceeds_the_wall_and_without_peers_is_the_step() -> None:
+def test_totals_and_means_are_of_the_steps() -> None:
     pulse = Pulse()
-    pulse.add_step(data_s=0.5, step_s=1.0, cpu_s=9.0, samples=4)
-    assert pulse.step_means() == (1.5, 1.5)
-    assert pulse.phases == {"data": 0.5, "compute": 1.0, "waiting": 0.0}
-    assert (pulse.work_seconds, pulse.samples) == (1.5, 4)
-    assert Pulse().step_means() == (None, None)
+    assert pulse.step_means() == (None, None)
+    pulse.add_step(1.5, 1.25, {"data": 0.5, "rest": 0.75, "collective": 0.25})
+    pulse.add_step(0.5, 0.25, {"data": 0.25, "collective": 0.25})
+    assert pulse.step_means() == (1.0, 0.75)
+    assert pulse.phases == {"data": 0.75, "rest": 0.75, "collective": 0.5}
+    assert (pulse.work_seconds, pulse.unknown_steps) == (1.5, 0)
 
 
-def test_own_time_with_peers_is_the_threads_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trackside.monitor.pulse.world_of", lambda torch: 2)
-    pulse = Pulse()
-    pulse.add_step(data_s=0.25, step_s=1.0, cpu_s=0.25, samples=None)
-    assert pulse.step_means() == (1.25, 0.5)
-    assert pulse.phases == {"data": 0.25, "compute": 0.25, "waiting": 0.75}
-
-
-def test_on_a_gpu_own_time_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
-    pulse = Pulse()
-    pulse.add_step(data_s=0.25, step_s=1.0, cpu_s=0.25, samples=None)
-    assert pulse.step_means() == (1.25, None)
-    assert (pulse.is_work_known, pulse.phases) == (False, {"data": 0.25, "step": 1.0})
+def test_own_time_is_unknown_when_that_of_a_step_is() -> None:
+    pulse, known, unknown = Pulse(), OwnWork(), OwnWork()
+    assert known.seconds is None
+    pulse.measure(known, is_end=False)
+    pulse.add_step(1.0, 0.75, {"rest": 1.0})
+    pulse.measure(known, is_end=True)
+    pulse.measure(unknown, is_end=False)
+    pulse.add_step(1.0, None, {"step": 1.0})
+    pulse.measure(unknown, is_end=True)
+    assert (known.seconds, unknown.seconds) == (0.75, None)
+    assert pulse.step_means() == (1.0, None)
 
 
 class Colour(IntEnum):

@@ -1,0 +1,76 @@
+"""The backward pass, and in it the wait for the peers' gradients that is not hidden behind its work."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from trackside.monitor.guard import guarded
+from trackside.monitor.phases import track
+from trackside.monitor.phases.borders import Borders, ForwardWatch
+from trackside.monitor.phases.names import BACKWARD, COLLECTIVE
+from trackside.monitor.phases.timed import TimedCall, TimedMethod
+from trackside.monitor.phases.track import Track
+from trackside.monitor.pulse import has_peers
+
+
+class BackwardWatch:
+    """Times `Tensor.backward`.
+
+    Autograd runs callbacks when all gradients are computed, in the order in which they were queued. Ours is queued first,
+    when the loss gets its gradient; those of DistributedDataParallel and FSDP, which wait for their collectives, come
+    later. So what lies between ours and the return is waiting.
+    """
+
+    def __init__(self, torch: Any, marks: Track, borders: Borders, forward: ForwardWatch) -> None:
+        self._torch, self._track, self._borders, self._forward = torch, marks, borders, forward
+        self._engine = torch.autograd.Variable._execution_engine  # noqa: SLF001 - torch's own modules queue on it so
+        self._is_inside = False
+        self._before: str | None = None
+        self._handle: Any = None
+
+    def methods(self) -> list[TimedMethod]:
+        """What takes the place of torch's."""
+        return [TimedMethod(self._torch.Tensor, "backward", self._begin)]
+
+    def _begin(self, original: Callable[..., Any], tensor: Any) -> TimedCall | None:
+        if self._torch.compiler.is_dynamo_compiling() or self._is_inside or not self._borders.is_ours:
+            return None
+        call = TimedCall(original, tensor)
+        call.end = self._end
+        self._is_inside = True
+        self._enter(tensor)
+        return call
+
+    @guarded
+    def _enter(self, tensor: Any) -> None:
+        self._forward.disarm()
+        has_others = has_peers()
+        self._borders.begin_backward(is_blind=has_others and _is_compiled())
+        self._before = self._track.enter(BACKWARD)
+        if has_others and tensor.requires_grad and not _is_compiled():
+            self._handle = tensor.register_hook(self._started)
+
+    @guarded
+    def _end(self) -> None:
+        self._is_inside = False
+        self._track.leave(BACKWARD, self._before)
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.remove()
+        self._borders.end_backward()
+        self._forward.arm()
+
+    @guarded
+    def _started(self, _gradient: Any) -> None:
+        self._engine.queue_callback(self._computed)
+
+    @guarded
+    def _computed(self) -> None:
+        self._track.put(track.ENTER, COLLECTIVE)
+        self._track.doing = COLLECTIVE
+
+
+def _is_compiled() -> bool:
+    """Whether compiled autograd would take our hook into its graph."""
+    compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+    return bool(getattr(compiled, "compiled_autograd_enabled", False))

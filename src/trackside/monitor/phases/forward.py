@@ -1,0 +1,117 @@
+"""The outermost forward: of a whole model, a criterion, each module that is called by the user's own code."""
+
+import sys
+from typing import Any
+
+from trackside.monitor.guard import guarded
+from trackside.monitor.phases.borders import Borders
+from trackside.monitor.phases.names import FORWARD
+from trackside.monitor.phases.timed import TimedMethod
+from trackside.monitor.phases.track import Track
+
+
+class OutermostForward:
+    """Times the outermost modules and costs the inner ones nothing.
+
+    Torch has a hook for the forward of any module, and while there is one, every module takes a slow path. So ours is
+    taken away as soon as it has been called, and hung up again when that module returns, which a hook of the module
+    itself tells, hung up for this one call. It is away as well while a batch is made, or gradients: transforms are
+    modules too, and checkpointing calls them again.
+
+    `torch.compile` warns where there are hooks for all modules: for its own, the hook is away before it looks.
+
+    Threads: the training thread; others are not looked at.
+    """
+
+    def __init__(self, torch: Any, marks: Track, borders: Borders) -> None:
+        self._torch, self._track, self._borders = torch, marks, borders
+        self._register = torch.nn.modules.module.register_module_forward_pre_hook
+        self._everywhere: Any = None
+        self._here: Any = None
+        self._stale: list[Any] = []
+        self._before: str | None = None
+        self._is_evaluation = False
+        self._is_removed = False
+        self._compiled: TimedMethod | None = None
+
+    @guarded
+    def arm(self) -> None:
+        """From now on the next module called is an outermost one."""
+        if self._everywhere is None and not self._is_removed:
+            self._tidy()
+            self._everywhere = self._register(_hook_for(self, self._torch))
+
+    @guarded
+    def disarm(self) -> None:
+        """From now on modules are not looked at."""
+        everywhere, self._everywhere = self._everywhere, None
+        if everywhere is not None:
+            everywhere.remove()
+        if self._compiled is None and "torch._dynamo.eval_frame" in sys.modules:
+            self._watch_compiled()
+
+    def remove(self) -> None:
+        """Take everything away."""
+        self._is_removed = True
+        self.disarm()
+        self._tidy()
+        if self._compiled is not None:
+            self._compiled.remove()
+
+    @guarded
+    def begin(self, module: Any) -> None:
+        """A module is called, and no other is."""
+        if not self._borders.is_ours:
+            return
+        self.disarm()
+        self._tidy()
+        self._borders.begin_forward()
+        self._before = self._track.enter(FORWARD)
+        self._is_evaluation = not (module.training and self._torch.is_grad_enabled())
+        try:
+            self._here = module.register_forward_hook(self._end, always_call=True)
+        except RuntimeError:  # a ScriptModule takes no hooks: it is in the rest of the step
+            self._track.leave(FORWARD, self._before)
+            self.arm()
+
+    @guarded
+    def _end(self, _module: Any, _args: Any, _output: Any) -> None:
+        self._track.leave(FORWARD, self._before)
+        self._borders.end_forward(is_evaluation=self._is_evaluation)
+        here, self._here = self._here, None
+        # While an exception is on its way torch goes through the hooks, which must not change under it.
+        if here is not None and sys.exc_info()[1] is not None:
+            self._stale.append(here)
+        elif here is not None:
+            here.remove()
+        self.arm()
+
+    def _tidy(self) -> None:
+        """Take away what hangs in modules that have left by an exception."""
+        if self._here is not None:
+            self._stale.append(self._here)
+            self._here = None
+        while self._stale:
+            self._stale.pop().remove()
+
+    @guarded
+    def _watch_compiled(self) -> None:
+        compiled = sys.modules["torch._dynamo.eval_frame"].OptimizedModule
+        self._compiled = TimedMethod(compiled, "__call__", self._begin_compiled)
+        self._compiled.install()
+
+    def _begin_compiled(self, _original: Any, module: Any) -> None:
+        if self._everywhere is not None and not self._torch.compiler.is_dynamo_compiling():
+            self.begin(module)
+
+
+def _hook_for(watch: OutermostForward, torch: Any) -> Any:
+    """The hook as torch calls it; while a graph is compiled it is nothing at all, and leaves nothing in the graph."""
+    is_compiling = torch.compiler.is_dynamo_compiling
+
+    def begin(module: Any, _args: Any) -> None:
+        if is_compiling():
+            return
+        watch.begin(module)
+
+    return begin

@@ -1,0 +1,123 @@
+"""Everything about phases of one process, from the marks to the messages."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+
+from trackside.monitor.guard import guarded
+from trackside.monitor.phases import track
+from trackside.monitor.phases.borders import Borders
+from trackside.monitor.phases.entries import Entries
+from trackside.monitor.phases.fold import Fold
+from trackside.monitor.phases.hooks import TorchHooks
+from trackside.monitor.phases.names import BUILT_IN
+from trackside.monitor.phases.track import Track
+from trackside.monitor.pulse import OwnWork, Pulse, has_device, has_peers
+from trackside.wire.messages import StepTimes
+
+MOST_OWN = 32
+"""Phases of the user's own; time in more of them counts for what is around them."""
+MOST_CHARACTERS = 64
+
+
+class Recorder:
+    """Records what a process does in its steps.
+
+    Args:
+        warn: Called with (kind, sentence), once a kind, about what the user gave.
+        is_on: False records nothing, in a monitor that is inert.
+
+    Threads: `collect` belongs to the send thread, `stop` to any, all else to the user's.
+    """
+
+    def __init__(self, warn: Callable[[str, str], None] | None = None, *, is_on: bool = True) -> None:
+        self.pulse = Pulse()
+        self.track = Track()
+        self.track.is_on = is_on
+        self.borders = Borders(self.track, self.pulse, has_peers, has_device)
+        self._hooks = TorchHooks(self.track, self.borders)
+        self._warn = warn
+        self._fold, self._entries = Fold(self.pulse), Entries()
+        self._own: set[str] = set()
+
+    @property
+    def doing(self) -> str | None:
+        """The phase that the training thread is in."""
+        return self.track.doing
+
+    def start(self) -> None:
+        """Begin: torch is watched, if it is there."""
+        self._hooks.install()
+
+    def stop(self) -> None:
+        """Put everything back that was changed in torch, and record no more. Idempotent."""
+        self.track.is_on = False
+        self._hooks.remove()
+
+    # --- the user's thread -------------------------------------------------------------------------------------------
+
+    def enter_loop(self) -> None:
+        """A loop over `batches` begins."""
+        self._hooks.install()  # torch may have come since
+        self.borders.enter_loop()
+
+    def begin_work(self, work: OwnWork) -> None:
+        """Own working time is to be measured from here."""
+        self.track.put(track.SPAN_BEGINS, work)
+
+    def end_work(self, work: OwnWork) -> None:
+        """Up to here; it is known when the send thread comes to it."""
+        self.track.put(track.SPAN_ENDS, work)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """A phase of the user's own; nothing in a thread that does not train."""
+        known = self._checked(name)
+        return _Phase(self.track, known) if known is not None and self.borders.is_ours else nullcontext()
+
+    @guarded
+    def _checked(self, name: object) -> str | None:
+        if isinstance(name, str) and (name in self._own or name in BUILT_IN):
+            return name
+        if not isinstance(name, str) or not name.strip() or len(name) > MOST_CHARACTERS:
+            self._complain(f"phase({name!r:.80}) is not timed: a name is text of 1 to {MOST_CHARACTERS} characters")
+            return None
+        if len(self._own) >= MOST_OWN:
+            self._complain(f"phase({name!r}) is not timed: there are {MOST_OWN} names already")
+            return None
+        name = name.encode("utf-8", "replace").decode("utf-8")
+        self._own.add(name)
+        return name
+
+    def _complain(self, sentence: str) -> None:
+        if self._warn is not None:
+            self._warn("phase()", sentence)
+
+    # --- the send thread ---------------------------------------------------------------------------------------------
+
+    def collect(self, *, flush: bool) -> list[StepTimes]:
+        """Add up what was marked since the last turn; return what there is to send."""
+        now = time.monotonic()
+        if self.track.marks:
+            for step in self._fold.take(self.track.take(), time.time() - now):
+                self._entries.add(step, now)
+        message = self._entries.message(now, flush=flush)
+        return [message] if message is not None else []
+
+
+class _Phase:
+    """One run of a phase of the user's own."""
+
+    __slots__ = ("_before", "_name", "_track")
+
+    def __init__(self, marks: Track, name: str) -> None:
+        self._track, self._name = marks, name
+        self._before: str | None = None
+
+    def __enter__(self) -> None:
+        self._before = self._track.enter(self._name)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._track.leave(self._name, self._before)

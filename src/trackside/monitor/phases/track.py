@@ -1,0 +1,79 @@
+"""The track: marks of what began and ended when, appended by the training thread and taken by the send thread."""
+
+from collections import deque
+from time import monotonic
+from typing import Any
+
+from trackside.monitor.phases.names import BETWEEN
+
+MAX_MARKS = 200_000
+"""Marks that may wait, seconds of the tightest loop; beyond, they are dropped, and the steps among them with them."""
+
+(
+    ENTER,  # a phase begins; its name
+    LEAVE,  # the phase of this name ends, and whatever began inside
+    OPEN,  # a step begins, unless one is open
+    CLOSE,  # the step that is open ends; a `Closing`
+    DROP,  # what is open was no step
+    KEEP,  # remember how the open step stands
+    UNDO,  # what came since is no part of the step
+    PUSH,  # a loop inside the step: what is open rests
+    POP,  # the loop is over, what rested goes on
+    SPAN_BEGINS,  # an `OwnWork` begins here
+    SPAN_ENDS,
+    TORN,  # marks were dropped before this one
+) = range(12)
+
+Mark = tuple[int, float, Any]
+"""What, when by the monotonic clock, and what belongs to it."""
+
+
+class Track:
+    """The bounded queue of marks.
+
+    Appending is one atomic step: no lock, so neither a signal handler nor an autograd thread ever waits for another.
+
+    Threads: the training thread and autograd's put; the send thread takes.
+    """
+
+    __slots__ = ("_is_torn", "doing", "is_on", "marks")
+
+    def __init__(self) -> None:
+        self.marks: deque[Mark] = deque()
+        self.doing: str | None = None
+        """The phase that the training thread is in, for heartbeats; None before the first."""
+        self.is_on = True
+        self._is_torn = False
+
+    def put(self, code: int, about: Any = None) -> None:
+        """Append a mark."""
+        marks = self.marks
+        if not self.is_on:
+            return
+        if len(marks) >= MAX_MARKS:
+            self._is_torn = True
+            return
+        if self._is_torn:
+            self._is_torn = False
+            marks.append((TORN, monotonic(), None))
+        marks.append((code, monotonic(), about))
+
+    def enter(self, phase: str) -> str | None:
+        """A phase begins; return the one that it interrupts, for `leave`."""
+        before, self.doing = self.doing, phase
+        self.put(ENTER, phase)
+        return before
+
+    def leave(self, phase: str, before: str | None) -> None:
+        """The phase ends."""
+        self.put(LEAVE, phase)
+        self.doing = before
+
+    def rest(self, *, in_step: str | None = None) -> None:
+        """Say what goes on when no phase does: a step's body, or nothing of a step."""
+        self.doing = in_step or BETWEEN
+
+    def take(self) -> list[Mark]:
+        """Take everything that waits, oldest first. Threads: the send thread only."""
+        popleft = self.marks.popleft
+        return [popleft() for _ in range(len(self.marks))]
