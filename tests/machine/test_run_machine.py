@@ -1,5 +1,7 @@
 """Anything may happen in any order; some things hold all the time."""
 
+import contextlib
+
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -29,6 +31,13 @@ class RunLife(RuleBasedStateMachine):
         self.number = 0
         self.logged = 0
         self.noticed = 0
+        self.elapsed = 0.0
+        self.svg: str | None = None
+        self.metadata: object = None
+        self.asked: int | None = None
+        self.bound: int | None = None
+        self.is_asking = False
+        self.ports_seen = 0
         self.play.metric(0, "loss")
         self.play.metric(1, "acc", "max")
 
@@ -137,11 +146,41 @@ class RunLife(RuleBasedStateMachine):
     def wish(self, session: bytes, port: int | None) -> None:
         self.play.tell(session, messages.PortWish(port=port))
 
+    @rule(is_taken=st.booleans())
+    def try_to_bind(self, is_taken: bool) -> None:
+        """What the controller does about a wish, some time later."""
+        if not self.is_asking:
+            return
+        self.is_asking = False
+        if is_taken:
+            self.play.do(inputs.PageBindFailed(self.asked or 7117, "held by another"))
+        else:
+            self.bound = self.asked or 7117
+            self.play.do(inputs.PageBound("a", self.bound, "the line"))
+
+    @rule(session=sessions, svg=st.none() | st.sampled_from(["", "<svg>1</svg>", "<svg>2</svg>"]))
+    def draw(self, session: bytes, svg: str | None) -> None:
+        if session in self.play.machine.state.sessions:
+            self.svg = self.svg or svg or None
+        self.play.tell(session, messages.SetGraph(svg=svg, hash="h"))
+
+    @rule(session=sessions, text=st.sampled_from(['{"lr": 1}', '{"lr": 2}', "[1]", "null", '{"lr": ', ""]))
+    def describe(self, session: bytes, text: str) -> None:
+        if session in self.play.machine.state.sessions:
+            with contextlib.suppress(msgspec.DecodeError):
+                self.metadata = msgspec.json.decode(text)
+        self.play.tell(session, messages.SetMetadata(text=text))
+
     # --- time ---------------------------------------------------------------------------------------------------------
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
         self.play.wait(seconds)
+
+    @rule(seconds=st.floats(-7200, 7200))
+    def jump_the_wall_clock(self, seconds: float) -> None:
+        self.play.skew += seconds
+        self.play.wait(0)
 
     @rule(crashed=st.booleans())
     def restart_controller(self, crashed: bool) -> None:
@@ -153,6 +192,7 @@ class RunLife(RuleBasedStateMachine):
         assert repr(after.last_values()) == repr(before.last_values())
         self.play.machine = after
         if crashed:
+            self.bound, self.is_asking, self.ports_seen = None, False, len(self.play.asked(outputs.RegisterPort))
             self.play.do(inputs.Replayed(downtime_seconds=1.0))
 
     # --- what always holds --------------------------------------------------------------------------------------------
@@ -177,6 +217,41 @@ class RunLife(RuleBasedStateMachine):
         assert run.elapsed_seconds >= 0
         assert run.eta_seconds is None or run.eta_seconds >= 0
         assert all((entry.age_seconds or 0) >= 0 and (entry.throughput or 0) >= 0 for entry in self.play.ranks)
+
+    @invariant()
+    def b19_b20_at_most_one_port_is_tried_at_a_time_and_none_after_one_is_bound(self) -> None:
+        asked = self.play.asked(outputs.RegisterPort)
+        for wish in asked[self.ports_seen :]:
+            assert not self.is_asking
+            assert self.bound is None
+            self.asked, self.is_asking = wish.port, True
+        self.ports_seen = len(asked)
+        if self.bound is not None:
+            assert self.play.machine.state.bound_port == self.bound
+            assert self.play.machine.state.later_wishes == []
+
+    @invariant()
+    def b22_the_first_drawing_stays(self) -> None:
+        assert self.play.machine.svg() == self.svg
+
+    @invariant()
+    def b23_the_last_metadata_that_could_be_read_stands(self) -> None:
+        assert self.play.run.metadata == self.metadata
+
+    @invariant()
+    def b32_who_ended_cleanly_has_no_open_alarm(self) -> None:
+        clean = {entry.path for entry in self.play.ranks if entry.state == "finished"}
+        kinds = ("rank lost", "rank failed")
+        assert [w for w in self.play.run.warnings if w.path in clean and w.kind in kinds] == []
+
+    @invariant()
+    def b33_time_runs_by_the_monotonic_clock_and_stands_still_at_the_end(self) -> None:
+        run = self.play.run
+        assert run.elapsed_seconds >= self.elapsed - 1e-6
+        assert run.elapsed_seconds <= self.play.at + 1e-6
+        if run.ended_at is None:
+            assert abs(run.elapsed_seconds - self.play.at) < 1e-6
+        self.elapsed = run.elapsed_seconds
 
     @invariant()
     def points_are_counted(self) -> None:

@@ -106,7 +106,7 @@ def test_a_page_that_lost_its_connection_gets_what_it_missed(rank, open_stream):
     assert "ranks" not in again.names() or again.names().index("hello") == 0
 
 
-def test_a_stalled_page_slows_nobody_and_memory_stays(controller, rank, url, open_stream):
+def test_lesson_no_queue_grows_behind_a_stalled_tab(controller, rank, url, open_stream):
     import psutil
 
     host, port = url.removeprefix("http://").strip("/").split(":")

@@ -3,15 +3,27 @@ from typing import Any
 
 import pytest
 
+from tests.unit.run.play import batch
 from trackside.controller.dispatch import Dispatch
 from trackside.run import inputs, outputs
 from trackside.run.inputs import Input, Moment
 from trackside.run.outputs import Instruction
 from trackside.sinks.quiet import QuietSink
 from trackside.wire import messages
-from trackside.wire.documents import EventRecord
+from trackside.wire.documents import EpochRecord, EventRecord, ResourceRecord
 
 EVENT = EventRecord(id=1, time=1.0, path="root", kind="user", severity="info", text="x")
+EPOCH = EpochRecord(
+    epoch=0,
+    seconds=None,
+    metrics={},
+    samples=None,
+    batches=None,
+    throughput=None,
+    ranks=1,
+    complete=True,
+    ended_at=None,
+)
 NOW = Moment(1.0, 2.0)
 
 
@@ -56,7 +68,7 @@ def on_tick(*instructions: Instruction) -> Callable[[Input], list[Instruction]]:
     return lambda event: list(instructions) if isinstance(event, inputs.Ticked) else []
 
 
-def test_a_failing_sink_is_counted_and_said_once_and_harms_nobody():
+def test_b27_a_failing_sink_is_counted_and_said_once_and_harms_nobody():
     dispatch, machine, store, _ = make(on_tick(outputs.PublishEvent(EVENT, is_new=True)))
     broken, whole = NotingSink("broken", fails=True), NotingSink("whole")
     dispatch.sinks = [broken, whole]
@@ -65,6 +77,48 @@ def test_a_failing_sink_is_counted_and_said_once_and_harms_nobody():
     assert store.calls == [("event", (EVENT,))] * 2
     assert dispatch.failures == {"broken": 2}
     assert machine.seen[2:] == [inputs.SinkFailed("broken", "RuntimeError: out of paint")]
+
+
+EVERY_CALL = {
+    "push_window": outputs.PublishPoints(batch([(0, 0, 0, 1.0)])),
+    "push_run": outputs.PublishRun(),
+    "push_epoch": outputs.PublishEpoch(EPOCH),
+    "push_event": outputs.PublishEvent(EVENT, is_new=True),
+    "push_resources": outputs.PublishResources(ResourceRecord(time=1.0, path="root", host=None, rank=None)),
+    "register_port": outputs.RegisterPort(7117),
+    "set_graph": outputs.SetGraph("<svg/>", None, None, None),
+    "set_metadata": outputs.SetMetadata("{}"),
+    "set_hardware": outputs.SetHardware("a: CPU"),
+}
+
+
+@pytest.mark.parametrize("call", EVERY_CALL)
+def test_b27_every_call_of_a_sink_is_infallible_for_the_caller(call: str):
+    dispatch, machine, _, _ = make(on_tick(EVERY_CALL[call]))
+    heard: list[str] = []
+
+    class Sink(QuietSink):
+        def __init__(self, name: str, error: Exception | None) -> None:
+            self.name, self._error = name, error
+
+        def __getattribute__(self, name: str) -> Any:
+            if name != call:
+                return super().__getattribute__(name)
+            return self._take
+
+        def _take(self, *_: Any) -> None:
+            heard.append(self.name)
+            if self._error is not None:
+                raise self._error
+
+    dispatch.sinks = [Sink("broken", RecursionError("too deep")), Sink("whole", None)]
+    for _ in range(3):
+        dispatch.apply([inputs.Ticked()])
+    assert heard == ["broken", "whole"] * 3
+    assert dispatch.failures == {"broken": 3}
+    assert [event for event in machine.seen if isinstance(event, inputs.SinkFailed)] == [
+        inputs.SinkFailed("broken", "RecursionError: too deep")
+    ]
 
 
 def test_a_fault_of_the_run_state_loses_one_input_and_is_said():

@@ -21,6 +21,8 @@ class Play:
 
     def __init__(self, **settings: Any) -> None:
         self.at = 0.0
+        self.skew = 0.0
+        """How far the controller's wall clock has jumped."""
         self.machine = RunMachine.begin(
             run_id="r1",
             name="digits",
@@ -33,7 +35,7 @@ class Play:
 
     @property
     def now(self) -> Moment:
-        return Moment(WALL + self.at, 1000.0 + self.at)
+        return Moment(WALL + self.at + self.skew, 1000.0 + self.at)
 
     def do(self, event: inputs.Input) -> list[outputs.Instruction]:
         out = self.machine.handle(event, self.now)

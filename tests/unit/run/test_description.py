@@ -18,6 +18,17 @@ def test_b22_the_first_non_empty_graph_wins_and_another_structure_is_one_warning
     assert event.path == "root/a/rank1"
 
 
+def test_b22_a_later_rank_of_the_same_structure_changes_nothing_and_warns_nobody() -> None:
+    play = Play()
+    for rank in range(3):
+        play.tell(
+            play.hello(rank, world=3), messages.SetGraph(svg=f"<svg>{rank}</svg>", label=f"net {rank}", hash="aaaa")
+        )
+    play.tell(play.hello(0, world=3), messages.SetGraph(svg="", label=None, hash=None))
+    assert (play.machine.svg(), play.run.label, play.run.hash) == ("<svg>0</svg>", "net 0", "aaaa")
+    assert play.events() == []
+
+
 def test_b23_metadata_the_last_write_wins_and_malformed_text_is_discarded() -> None:
     play = Play()
     session = play.hello(0)
@@ -25,7 +36,10 @@ def test_b23_metadata_the_last_write_wins_and_malformed_text_is_discarded() -> N
     play.tell(session, messages.SetMetadata(text='{"lr": 2}'))
     play.tell(session, messages.SetMetadata(text='{"lr": '))
     assert play.run.metadata == {"lr": 2}
-    assert len(play.events("metadata refused")) == 1
+    (refused,) = play.events("metadata refused")
+    assert refused.text.startswith("metadata of 7 characters is not JSON (")
+    assert refused.text.endswith("the former metadata stays")
+    assert [message.text for message in play.asked(outputs.SetMetadata)] == ['{"lr":1}', '{"lr":2}']
 
 
 def test_b23_parameter_counts_survive_any_order_and_the_users_key_wins() -> None:

@@ -1,8 +1,11 @@
 """Who is alive, who is late, who is lost, and how a run ends."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tests.unit.run.play import WALL, Play
+from tests.unit.run.play import WALL, Play, batch
 from trackside.run import inputs, outputs
 from trackside.wire import messages
 
@@ -211,6 +214,63 @@ def test_b33_a_clock_that_is_off_is_shown_and_clears() -> None:
     assert play.run.clock_offset_max == 11.56
     play.beat(session, clock_offset=0.0016)
     assert play.run.warnings == []
+
+
+def test_b33_a_clock_that_is_five_seconds_off_is_not_spoken_of_and_just_more_is() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.beat(session, clock_offset=5.0)
+    assert (play.events("clock offset"), play.ranks[0].clock_offset_seconds) == ([], 5.0)
+    play.beat(session, clock_offset=5.1)
+    assert [warning.kind for warning in play.run.warnings] == ["clock offset"]
+    play.beat(session, clock_offset=4.9)
+    assert [warning.kind for warning in play.run.warnings] == ["clock offset"], "it does not flicker at the limit"
+
+
+def test_b33_no_duration_follows_the_wall_clock() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.wait(4)
+    play.beat(session)
+    for jump in (-7200.0, 86_400.0):
+        play.skew += jump
+        play.wait(3)
+    assert play.run.elapsed_seconds == 10
+    assert (play.states(), play.ranks[0].age_seconds, play.events()) == (["alive"], 6, [])
+    play.wait(4)
+    assert play.states() == ["late"]
+
+
+def test_b33_of_one_rank_the_last_by_sequence_is_the_last_whatever_its_clock_said() -> None:
+    play = Play()
+    play.hello(0, world=1)
+    play.metric(0, "loss")
+    for step, time, value in ((1, WALL + 500, 1.0), (2, WALL - 500, 2.0)):
+        one = batch([(0, 0, step, value)])
+        play.do(inputs.PointsArrived(replace(one, time=np.array([time]))))
+    assert play.machine.last_values() == [("loss", 0, "a", 2.0)]
+    assert play.machine.metric_entries()[0].last == 2.0
+
+
+def test_b32_a_rank_that_ended_cleanly_is_never_late_or_lost() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    play.tell(zero, messages.Goodbye(time=1.0))
+    for _ in range(50):
+        play.beat(one)
+        play.wait(1)
+    play.do(inputs.ProcessGone(zero))
+    assert (play.states(), play.events()) == (["finished", "alive"], [])
+
+
+def test_b32_while_the_job_ends_nobody_is_called_lost() -> None:
+    play = Play(launched=True)
+    agent = play.agent()
+    play.hello(0)
+    play.hello(1)
+    play.tell(agent, messages.JobEnded(time=1.0, exit_code=0))
+    play.wait(60)
+    assert play.events() == []
 
 
 def test_after_a_restart_of_the_controller_silence_begins_anew() -> None:

@@ -230,7 +230,7 @@ def test_an_id_nobody_gave_gets_the_whole_state(last):
     play(scene)
 
 
-def test_a_slow_client_gets_a_fresh_state_and_slows_nobody(monkeypatch):
+def test_lesson_a_slow_client_gets_a_fresh_state_and_slows_nobody(monkeypatch):
     monkeypatch.setattr(subscriber_module, "QUEUE_FRAMES", 3)
     monkeypatch.setattr(hub_module, "TICK_S", 0.0)
 
@@ -254,7 +254,7 @@ def test_a_slow_client_gets_a_fresh_state_and_slows_nobody(monkeypatch):
     play(scene)
 
 
-def test_what_a_queue_holds_is_bounded(monkeypatch):
+def test_lesson_client_queues_are_bounded(monkeypatch):
     monkeypatch.setattr(subscriber_module, "QUEUE_BYTES", 100)
     queue = Subscriber()
     assert queue.put(b"x" * 1000), "one frame always fits, else nothing would ever come"
