@@ -19,7 +19,6 @@ from trackside.monitor.history import Figures, History
 from trackside.monitor.intake import INT32, described, read_count, read_duration, read_values, tidy, whole_number
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.loop import BatchLoop, StepCounter
-from trackside.monitor.model import describe_model
 from trackside.monitor.phases.recorder import Recorder
 from trackside.monitor.pulse import OwnWork
 from trackside.monitor.roles import PORT, check_count, check_port, check_text, port_of
@@ -355,11 +354,17 @@ class Monitor:
 
     @guarded
     def watch(self, model: Any) -> None:
-        """Tell the page which model this is: label, structural hash, parameter counts. The model is not changed."""
-        if self._is_open:
-            label, digest, counts = describe_model(model)
-            self._send(messages.SetGraph(label=label, hash=digest))
-            self._send(messages.SetMetadata(watched=counts))
+        """Show this model: its modules and parameters at once, from its first forward on what ran and what it costs.
+
+        Args:
+            model: A `torch.nn.Module`, before or after DDP, FSDP or `torch.compile` have wrapped it; one a process, the
+                last one counts.
+
+        Its results are not changed. One forward is recorded, and later ones are measured, so few that it costs less than
+        one per cent of the time; nothing waits for a device.
+        """
+        if self._is_open and self._runtime is not None:
+            self._runtime.watch(model)
 
     @guarded
     def set_metadata(self, metadata: Any) -> None:

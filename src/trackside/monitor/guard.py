@@ -57,3 +57,11 @@ def quietly(call: Callable[..., Any], *args: Any, is_ours: bool = True) -> bool:
             FAULTS.note(getattr(call, "__name__", "call"), error)
         return False
     return True
+
+
+def ask(call: Callable[..., Any], *args: Any, default: Any = None) -> Any:
+    """What the user's own code answers, such as an `extra_repr`; `default` where it raises, which is no fault of ours."""
+    try:
+        return call(*args)
+    except Exception:  # noqa: BLE001 - the rank's guard
+        return default

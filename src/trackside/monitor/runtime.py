@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from trackside.monitor import console
@@ -29,6 +29,9 @@ from trackside.monitor.stash import Stash
 from trackside.wire import messages
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.machine import machine_id
+
+if TYPE_CHECKING:
+    from trackside.monitor.model.watching import ModelWatch
 
 FINISH_S = 5.0
 """The longest that `finish` takes, all in all."""
@@ -98,6 +101,7 @@ class Runtime:
         self._sampling: Sampling | None = None
         self._is_settled = self._is_ending = False
         self._lost_values = 0
+        self._watched: ModelWatch | None = None
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -115,6 +119,29 @@ class Runtime:
         """Send a message, or stash it while the link is not up. Blocks: never."""
         if self._link.connected.is_set() or not self.stash.put(message):
             self._link.send(message)
+
+    def watch(self, model: object) -> None:
+        """Watch a model; the one before is let go.
+
+        Raises:
+            TypeError: not a module.
+        """
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(model, torch.nn.Module):
+            raise TypeError(f"watch() takes a torch.nn.Module, not {type(model).__name__}")
+        from trackside.monitor.model.watching import ModelWatch
+
+        if self._watched is not None:
+            if self._watched.is_of(model):
+                return
+            self._send_all(self._watched.close())
+        self._watched = watched = ModelWatch(model, self.identity.world_size)
+        self._send_all(watched.due(time.monotonic()))
+        watched.start()
+
+    def _send_all(self, described: Iterable[messages.Upward]) -> None:
+        for message in described:
+            self.send(message)
 
     def plan(self, plan: messages.SetPlan, config: Mapping[str, Any] | None) -> None:
         """Say how long the job means to run and what belongs to it; what was said before stays as it is."""
@@ -196,6 +223,8 @@ class Runtime:
             self._sampling.stop()
         self._wait_for_start()
         deadline = time.monotonic() + FINISH_S
+        if self._watched is not None:
+            self._send_all(self._watched.close())
         goodbye = messages.Goodbye(
             time=time.time(),
             clean=clean and not self.failed,
@@ -261,6 +290,8 @@ class Runtime:
         """This is a forked child: no thread of ours runs here."""
         self.is_over = True
         self.recorder.stop()
+        if self._watched is not None:
+            self._watched.become_inert()
 
     @property
     def is_foreign(self) -> bool:
@@ -352,6 +383,8 @@ class Runtime:
         """Chores."""
         self._look_who()
         self._starter.check()
+        if self._watched is not None:
+            self._send_all(self._watched.due(time.monotonic()))
         if len(FAULTS.counts) > self._faults_told:
             kinds = list(FAULTS.counts)[self._faults_told :]
             self._faults_told += len(kinds)

@@ -163,11 +163,13 @@ class ModuleTimes(Message, frozen=True, kw_only=True, tag="module times"):
     module: bytes
     """uint32, ids of the graph's nodes, at most 4,096."""
     forward: bytes
-    """float64, seconds of one forward, children included; NaN unknown."""
+    """float64, seconds of one pass, all calls and children included; NaN unknown."""
     backward: bytes
     """float64."""
     memory: bytes = b""
     """int64, bytes a forward has left allocated; empty: torch does not tell; -1 unknown."""
+    graph: str | None = None
+    """Structural hash of the graph whose nodes are meant; None: unknown."""
 
 
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
