@@ -27,6 +27,8 @@ class AgentLink(Protocol):
 
     samples_host: bool
     """Whether the controller wants this host's sample from us."""
+    spared_ranks: frozenset[int]
+    """Ranks that sample themselves, or want it not at all."""
 
     def send(self, message: messages.Upward) -> None: ...
 
@@ -165,7 +167,7 @@ class HostAgent:
             if link is None:  # nobody could use it
                 since, due = time.monotonic(), time.monotonic() + _SAMPLE_S
                 continue
-            running = self._running
+            running = tuple(worker for worker in self._running if worker.identity.rank not in link.spared_ranks)
             _follow_ranks(ranks, running, self._environ)
             if link.samples_host:
                 host = host or HostSampler(self._directory)

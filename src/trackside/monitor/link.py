@@ -93,6 +93,8 @@ class Link:
         self.welcome: messages.Welcome | None = None
         self.refused: str | None = None
         self.samples_host = False
+        self.spared_ranks: frozenset[int] = frozenset()
+        """Ranks that an agent does not sample."""
         self.dropped_messages = 0
         self.undelivered: list[Path] = []
         """Files that hold what could not be delivered, in the order to take them in."""
@@ -372,7 +374,7 @@ class Link:
             self._outbox.rewind(message.durable_seq)
             self.connected.set()
         elif isinstance(message, messages.Appoint):
-            self.samples_host = message.sample_host
+            self.samples_host, self.spared_ranks = message.sample_host, frozenset(message.spared)
         elif isinstance(message, messages.Refused):
             if self.refused is not None:
                 return

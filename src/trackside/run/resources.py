@@ -42,9 +42,12 @@ def _take_host(run: Run, name: str, sample: messages.HostSample, time: float, no
 
 
 def _take_rank(run: Run, rank: Rank, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:
-    """An agent's sample of a rank counts only while the rank sends none itself."""
+    """An agent's sample of a rank counts only while the rank sends none itself, and has not said that it wants none."""
     is_own = sample.of_rank is None
     if not is_own and rank.own_sample_at is not None and now.mono - rank.own_sample_at < STALE_SECONDS:
+        return []
+    speaker = run.sessions.get(rank.session) if rank.session is not None else None
+    if not is_own and speaker is not None and not speaker.may_sample:
         return []
     if is_own:
         rank.own_sample_at = now.mono
@@ -169,6 +172,8 @@ def _host_record(run: Run, host: str, sample: messages.HostSample, time: float) 
         memory_used=sample.memory_used,
         memory_total=sample.memory_total,
         memory_limit_source=sample.memory_limit_source,
+        cpu_count=sample.cpu_count,
+        cpu_limit_source=sample.cpu_limit_source,
         network_sent=sample.network_sent,
         network_received=sample.network_received,
         disk_read=sample.disk_read,

@@ -121,6 +121,8 @@ class Host(msgspec.Struct, kw_only=True):
     machine_id: str
     facts: messages.HostFacts
     sampler: bytes | None = None
+    spared: list[int] = []
+    """Ranks its agent was told to leave alone."""
     sample: messages.HostSample | None = None
     sampled_at: Mono | None = None
 

@@ -44,6 +44,8 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
         out += _place_rank(run, identity, host.name, now)
         out += _greet_rank(run, identity, hello.session, now)
     _note_environment(run, hello)
+    if hello.role == "agent":
+        host.spared = []  # it has not been told anything
     out += elect_samplers(run, host.name)
     return [*out, Reply(hello.session, _welcome(run, hello.session)), PublishRun()]
 
@@ -80,20 +82,25 @@ def _start_again(run: Run, identity: messages.Identity, now: Moment) -> list[Ins
 
 
 def elect_samplers(run: Run, name: str | None) -> list[Instruction]:
-    """Make one open session of a host its sampler: the agent, else the lowest rank."""
+    """Make one open session of a host its sampler, the agent or else the lowest rank, and tell the agent whom to spare."""
     host = run.hosts.get(name) if name is not None else None
     if host is None:
         return []
-    chosen = _best_sampler(run, host)
-    if chosen == host.sampler:
-        return []
-    out: list[Instruction] = []
-    if host.sampler in run.sessions and run.sessions[host.sampler].is_open:
-        out.append(Reply(host.sampler, messages.Appoint(sample_host=False)))
-    host.sampler = chosen
-    if chosen is not None:
-        out.append(Reply(chosen, messages.Appoint(sample_host=True)))
-    return out
+    chosen, spared = _best_sampler(run, host), _spared_ranks(run, host)
+    told: dict[bytes, bool] = {}
+    if chosen != host.sampler:
+        if host.sampler in run.sessions and run.sessions[host.sampler].is_open:
+            told[host.sampler] = False
+        if chosen is not None:
+            told[chosen] = True
+    agents = [key for key, known in run.sessions.items() if known.role == "agent" and known.host == host.name]
+    if spared != host.spared:
+        told.update({agent: agent == chosen for agent in agents if run.sessions[agent].is_open})
+    host.sampler, host.spared = chosen, spared
+    return [
+        Reply(key, messages.Appoint(sample_host=samples, spared=spared if key in agents else []))
+        for key, samples in told.items()
+    ]
 
 
 def primary_session(run: Run) -> bytes | None:
@@ -127,13 +134,27 @@ def ranks_in_order(run: Run) -> list[Rank]:
 
 
 def _best_sampler(run: Run, host: Host) -> bytes | None:
-    """An agent's session before a rank's, the lowest rank before the others."""
+    """An agent's session before a rank's, the lowest rank before the others; nobody where every rank wants no sampling."""
+    ranks = [known for known in run.sessions.values() if known.host == host.name and known.rank is not None]
+    present = [known for known in ranks if known.generation == run.generation]
+    if present and not any(known.may_sample for known in present):
+        return None
     best: tuple[bool, int, bytes] | None = None
     for key, session in run.sessions.items():
         if session.host == host.name and session.may_sample and session.is_open and not _is_lost(run, session):
             candidate = (session.role != "agent", session.rank if session.rank is not None else MAX_RANKS, key)
             best = candidate if best is None or candidate < best else best
     return best[2] if best else None
+
+
+def _spared_ranks(run: Run, host: Host) -> list[int]:
+    """Ranks of a host that sample themselves, or want no sampling."""
+    found = []
+    for rank in run.ranks.values():
+        session = run.sessions.get(rank.session) if rank.session is not None else None
+        if rank.host == host.name and session is not None and (session.is_open or not session.may_sample):
+            found.append(rank.rank)
+    return sorted(found)
 
 
 def _is_lost(run: Run, session: Session) -> bool:
@@ -269,6 +290,8 @@ def bind_session(run: Run, rank: Rank, session: bytes, now: Moment) -> list[Inst
         rank.state, rank.raised, rank.ended_at = "alive", False, None
         out = clear_event(run, "rank failed", path_of(rank))
     rank.session, rank.monitored = session, True
+    if not newcomer.may_sample:
+        rank.sample = rank.sampled_at = None
     rank.pid = newcomer.pid or rank.pid
     rank.progress.clear()
     return out + _move_rank(run, rank, newcomer.host, newcomer.local_rank)

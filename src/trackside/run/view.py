@@ -5,6 +5,7 @@ from typing import Any
 from trackside.run.events import open_warnings
 from trackside.run.inputs import Moment
 from trackside.run.pace import batch_shares, eta_seconds, phase_means, slowest_step, throughput_of, wall_throughput
+from trackside.run.resources import is_fresh
 from trackside.run.state import Rank, Run
 from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_in_order
 from trackside.wire.documents import RankCounts, RankEntry, RankGpu, RunDocument
@@ -57,7 +58,7 @@ def rank_entries(run: Run, now: Moment) -> list[RankEntry]:
 
 
 def _entry(run: Run, rank: Rank, share: float | None, now: Moment) -> RankEntry:
-    sample = rank.sample
+    sample = rank.sample if rank.state != "alive" or is_fresh(run, rank.sampled_at) else None
     return RankEntry(
         rank=rank.rank,
         local_rank=rank.local_rank,
@@ -102,4 +103,5 @@ def _gpu(gpu: GpuSample) -> RankGpu:
         temperature=gpu.temperature,
         power=gpu.power,
         util_peak=gpu.util_peak,
+        memory_peak=gpu.memory_peak,
     )

@@ -24,6 +24,8 @@ _RESOURCE_TYPES = {
     "memory_used": _WHOLE,
     "memory_total": _WHOLE,
     "memory_limit_source": _TEXT,
+    "cpu_count": _REAL,
+    "cpu_limit_source": _TEXT,
     "network_sent": _REAL,
     "network_received": _REAL,
     "disk_read": _REAL,

@@ -155,6 +155,7 @@ class RankGpu(Document, frozen=True, kw_only=True):
     temperature: float | None
     power: float | None
     util_peak: float | None = None
+    memory_peak: int | None = None
 
 
 class RankEntry(Document, frozen=True, kw_only=True):
@@ -366,6 +367,10 @@ class ResourceRecord(Document, frozen=True, kw_only=True):
     memory_used: int | None = None
     memory_total: int | None = None
     memory_limit_source: str | None = None
+    cpu_count: float | None = None
+    """What `cpu` is a share of; fractional under a container's quota."""
+    cpu_limit_source: str | None = None
+    """`host`, `affinity`, `cgroup v1` or `cgroup v2`."""
     network_sent: float | None = None
     network_received: float | None = None
     disk_read: float | None = None

@@ -204,6 +204,8 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
     """Busy ratio of the CPUs this container may use."""
     cpu_count: float | None = None
     """CPUs this container may use; may be fractional under a quota."""
+    cpu_limit_source: str | None = None
+    """What makes it so many: `host`, `affinity`, `cgroup v1` or `cgroup v2`."""
     memory_used: int | None = None
     memory_total: int | None = None
     """The tighter of the machine's and the container's limit."""
@@ -417,6 +419,8 @@ class Appoint(Message, frozen=True, kw_only=True, tag="appoint"):
     """Whether this session samples its host."""
 
     sample_host: bool
+    spared: list[int] = []
+    """For an agent: the host's ranks that it leaves alone, since they sample themselves or want it not at all."""
 
 
 class Say(Message, frozen=True, kw_only=True, tag="say"):

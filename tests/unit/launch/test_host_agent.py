@@ -19,6 +19,7 @@ class Notes:
     """A link."""
 
     samples_host = True
+    spared_ranks: frozenset[int] = frozenset()
 
     def __init__(self) -> None:
         self.sent: list[messages.Upward] = []
@@ -111,6 +112,28 @@ def test_an_agent_that_was_not_appointed_leaves_the_host_alone(agent: HostAgent,
     agent.workers_started([ranks.start(0)])
     eventually(lambda: any(m.of_rank == 0 for m in notes.of(messages.ResourceSample)))
     assert all(m.host is None for m in notes.of(messages.ResourceSample))
+
+
+def test_b17_b18_a_rank_that_is_to_be_spared_is_left_alone(agent: HostAgent, notes: Notes, ranks: Ranks) -> None:
+    agent.workers_started([ranks.start(0), ranks.start(1)])
+    eventually(lambda: {m.of_rank for m in notes.of(messages.ResourceSample)} >= {0, 1})
+    notes.spared_ranks = frozenset({0})
+    notes.sent.clear()
+    eventually(lambda: [m.of_rank for m in notes.of(messages.ResourceSample)].count(1) > 3)
+    assert [m.of_rank for m in notes.of(messages.ResourceSample)].count(0) <= 1, "one may have been on its way"
+
+
+def test_b18_without_a_link_nothing_is_sampled(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(module, "HostSampler", lambda *_: made.append("host"))
+    monkeypatch.setattr(module, "RankSampler", lambda *_: made.append("rank"))
+    monkeypatch.setattr(module, "_TICK_S", 0.01)
+    agent = HostAgent(lambda: None, Path(), os.environ)
+    agent.start()
+    agent.workers_started([ranks.start(0, code="import time; time.sleep(0.5)")])
+    eventually(lambda: agent.first_failure() is None and ranks.processes[0].poll() == 0)
+    agent.settle()
+    assert made == []
 
 
 def test_b31_the_last_generation_decides(agent: HostAgent, notes: Notes, ranks: Ranks) -> None:

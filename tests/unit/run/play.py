@@ -59,12 +59,13 @@ class Play:
         machine: str | None = None,
         key: bytes | None = None,
         uptime: float = 0.0,
+        resources: bool = True,
     ) -> bytes:
         session = key or f"s{generation}-{rank}".encode().ljust(16, b".")
         identity = messages.Identity(
             rank=rank, local_rank=rank if local is None else local, world_size=world, generation=generation
         )
-        self.do(inputs.SessionOpened(_hello(session, "rank", identity, host, machine, uptime)))
+        self.do(inputs.SessionOpened(_hello(session, "rank", identity, host, machine, uptime, resources)))
         return session
 
     def agent(self, host: str = "a") -> bytes:
@@ -126,6 +127,7 @@ def _hello(
     host: str,
     machine: str | None,
     uptime: float = 0.0,
+    resources: bool = True,
 ) -> messages.Hello:
     return messages.Hello(
         session=session,
@@ -136,4 +138,5 @@ def _hello(
         process=messages.ProcessFacts(pid=4000 + (identity.rank if identity else 0)),
         sent_at=WALL,
         uptime_seconds=uptime,
+        resources=resources,
     )

@@ -102,12 +102,107 @@ def test_b17_d20_every_host_has_one_sampler_on_a_machine_without_gpus_too() -> N
     assert appointed(play) == {sessions[0], sessions[2], sessions[4]}
 
 
+def test_b17_an_agent_samples_its_host_and_only_ranks_that_do_not_sample_themselves() -> None:
+    play = Play()
+    agent = play.agent()
+    zero, one = play.hello(0, world=3), play.hello(1, world=3)
+    assert appointed(play) == {agent}
+    assert spared(play, agent) == [0, 1]
+    play.tell(one, messages.Goodbye(time=WALL))
+    assert spared(play, agent) == [0], "its process may go on, and is then sampled from outside"
+    play.tell(zero, messages.Goodbye(time=WALL))
+    assert spared(play, agent) == []
+
+
+def test_b17_an_agent_that_comes_late_or_again_is_told_whom_to_spare() -> None:
+    play = Play()
+    for rank in range(2):
+        play.hello(rank)
+    assert spared(play, play.agent()) == [0, 1]
+    play.said.clear()
+    assert spared(play, play.agent()) == [0, 1]
+
+
+def test_b17_ranks_of_a_former_generation_are_not_spared() -> None:
+    play = Play()
+    agent = play.agent()
+    play.hello(0), play.hello(1)
+    play.hello(1, generation=1)
+    assert spared(play, agent) == [1]
+
+
+def test_b18_a_rank_that_wants_no_sampling_is_sampled_by_nobody() -> None:
+    play = Play()
+    agent = play.agent()
+    sample(play, agent, host=host())
+    identity = messages.Identity(rank=0, local_rank=0, world_size=2)
+    play.tell(agent, messages.WorkerStarted(identity=identity, pid=4000, time=WALL))
+    sample(play, agent, rank=gpu("u0"), of_rank=0)
+    assert play.ranks[0].gpu is not None
+    play.hello(0, resources=False)
+    play.hello(1)
+    assert (spared(play, agent), appointed(play)) == ([0, 1], {agent})
+    sample(play, agent, rank=gpu("u0"), of_rank=0)
+    assert (play.ranks[0].gpu, play.ranks[0].cpu, play.ranks[0].memory) == (None, None, None)
+
+
+def test_b18_a_host_none_of_whose_ranks_wants_it_is_not_sampled() -> None:
+    play = Play()
+    agent = play.agent()
+    zero = play.hello(0, resources=False)
+    assert (appointed(play), spared(play, agent)) == (set(), [0])
+    one = play.hello(1, resources=False)
+    assert (appointed(play), spared(play, agent)) == (set(), [0, 1])
+    for session in (zero, one):
+        play.tell(session, messages.Goodbye(time=WALL))
+    assert (appointed(play), spared(play, agent)) == (set(), [0, 1]), "nor afterwards"
+
+
+def test_b18_without_an_agent_a_rank_that_wants_no_sampling_is_not_elected() -> None:
+    play = Play()
+    play.hello(0, resources=False)
+    one = play.hello(1)
+    assert appointed(play) == {one}
+
+
+def test_b13_figures_of_a_rank_whose_driver_hangs_become_unknown() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    sample(play, session, rank=gpu("u0"))
+    for _ in range(31):
+        play.beat(session)
+        play.wait(1)
+    (entry,) = play.ranks
+    assert (entry.state, entry.gpu, entry.cpu, entry.memory) == ("alive", None, None, None)
+    play.tell(session, messages.Goodbye(time=WALL))
+
+
+def test_the_last_figures_of_a_rank_that_ended_stay() -> None:
+    play = Play(launched=True)
+    session, agent = play.hello(0, world=2), play.agent()
+    one = play.hello(1)
+    sample(play, session, rank=gpu("u0", used=99))
+    play.tell(agent, messages.WorkerExited(rank=0, generation=0, time=WALL, exit_code=None, signal="SIGKILL"))
+    for _ in range(40):
+        play.beat(one)
+        play.wait(1)
+    failed = play.ranks[0]
+    assert failed.gpu is not None
+    assert (failed.state, failed.gpu.memory_used) == ("failed", 99)
+
+
+def appointments(play: Play) -> dict[bytes, messages.Appoint]:
+    """The latest word to each session."""
+    replies = [reply for reply in play.asked(outputs.Reply) if isinstance(reply.message, messages.Appoint)]
+    return {reply.session: reply.message for reply in replies}
+
+
 def appointed(play: Play) -> set[bytes]:
-    found: dict[bytes, bool] = {}
-    for reply in play.asked(outputs.Reply):
-        if isinstance(reply.message, messages.Appoint):
-            found[reply.session] = reply.message.sample_host
-    return {session for session, does in found.items() if does}
+    return {session for session, word in appointments(play).items() if word.sample_host}
+
+
+def spared(play: Play, agent: bytes) -> list[int]:
+    return appointments(play)[agent].spared
 
 
 def test_b13_d23_whose_a_device_is_stays_unknown_when_it_has_no_name() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.samplers.test_cgroup import V2_MOUNT, write
+from tests.unit.samplers.test_cgroup import V1_MOUNTS, V2_MOUNT, write
 from trackside.monitor.samplers import HostSampler, RankSampler, hardware, hardware_parts
 from trackside.monitor.samplers.window import Rate, Window
 
@@ -84,8 +84,41 @@ def test_d21_a_tighter_container_is_the_denominator(tmp_path: Path) -> None:
     clock.now += 2
     write(group, {"cpu.stat": "usage_usec 250000\n"})
     sample = sampler.sample()
-    assert (sample.cpu, sample.cpu_count) == (0.25, 0.5)
+    assert (sample.cpu, sample.cpu_count, sample.cpu_limit_source) == (0.25, 0.5, "cgroup v2")
     assert (sample.memory_used, sample.memory_total, sample.memory_limit_source) == (3 * GB, 4 * GB, "cgroup v2")
+
+
+def test_b17_d21_limits_of_the_first_version_are_denominators_too_and_are_named(tmp_path: Path) -> None:
+    clock = Clock()
+    counters(tmp_path, 1, 1, 0, 0, 0)
+    write(
+        tmp_path,
+        {"proc/self/mountinfo": V1_MOUNTS.format(root="/"), "proc/self/cgroup": "4:memory:/\n3:cpu,cpuacct:/\n"},
+    )
+    cpu, memory = tmp_path / "sys/fs/cgroup/cpu,cpuacct", tmp_path / "sys/fs/cgroup/memory"
+    write(cpu, {"cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "100000", "cpuacct.usage": "0"})
+    write(memory, {"memory.limit_in_bytes": f"{2 * GB}", "memory.usage_in_bytes": f"{GB}"})
+    sampler = HostSampler(tmp_path, clock=clock, root=tmp_path)
+    clock.now += 2
+    write(cpu, {"cpuacct.usage": "100000000"})
+    sample = sampler.sample()
+    assert (sample.cpu, sample.cpu_count, sample.cpu_limit_source) == (pytest.approx(0.2), 0.25, "cgroup v1")
+    assert (sample.memory_used, sample.memory_total, sample.memory_limit_source) == (GB, 2 * GB, "cgroup v1")
+
+
+def test_b17_d21_what_makes_the_cpus_so_many_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    counters(tmp_path, 1, 1, 0, 0, 0)
+    whole = HostSampler(tmp_path, root=tmp_path).sample()
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    part = HostSampler(tmp_path, root=tmp_path).sample()
+    assert (whole.cpu_count, whole.cpu_limit_source, part.cpu_count, part.cpu_limit_source) == (
+        2,
+        "host",
+        2,
+        "affinity",
+    )
 
 
 def test_d21_a_container_limit_looser_than_the_machine_is_none(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ export function Resources() {
 }
 
 function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] }) {
-  const isContainer = host.memory_limit_source !== null && host.memory_limit_source !== "host";
+  const memoryLimit = containerOf(host.memory_limit_source);
+  const cpuLimit = containerOf(host.cpu_limit_source);
   return (
     <article class="panel host" aria-label={plain(host.host)}>
       <header class="panel-head">
@@ -56,14 +57,16 @@ function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] })
         </span>
       </header>
       <div class="meters">
-        {host.cpu !== null && <Meter label="CPU" ratio={host.cpu} text={format.percent(host.cpu)} />}
+        {host.cpu !== null && (
+          <Meter label="CPU" ratio={host.cpu} text={`${format.percent(host.cpu)}${cpuLimit === null ? "" : " *"}`} title={cpuTitle(host)} />
+        )}
         {host.memory_used !== null && (
           <Meter
             label="RAM"
             isLimit
             ratio={ratio(host.memory_used, host.memory_total)}
-            text={`${format.bytesOf(host.memory_used, host.memory_total)}${isContainer ? " *" : ""}`}
-            title={isContainer ? `Limit of the container (${host.memory_limit_source})` : "Of the machine"}
+            text={`${format.bytesOf(host.memory_used, host.memory_total)}${memoryLimit === null ? "" : " *"}`}
+            title={memoryLimit === null ? "Of the machine" : `Limit of the container (${memoryLimit})`}
           />
         )}
         {host.disk_used !== null && <Meter isLimit label="Disk" ratio={ratio(host.disk_used, host.disk_total)} text={format.bytesOf(host.disk_used, host.disk_total)} title="File system of the working directory" />}
@@ -74,7 +77,7 @@ function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] })
         <Rate label="disk read" value={host.disk_read} />
         <Rate label="disk written" value={host.disk_written} />
       </dl>
-      {isContainer && <p class="footnote">* limit of the container, {host.memory_limit_source}</p>}
+      {(memoryLimit ?? cpuLimit) !== null && <p class="footnote">* limit of the container, {memoryLimit ?? cpuLimit}</p>}
       {host.gpus.length > 0 && (
         <ul class="gpus">
           {host.gpus.map((gpu) => (
@@ -84,6 +87,19 @@ function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] })
       )}
     </article>
   );
+}
+
+/** Which version of control groups limits it; null: the machine itself does. */
+function containerOf(source: string | null): string | null {
+  return source?.startsWith("cgroup") === true ? source : null;
+}
+
+function cpuTitle(host: ResourceRecord): string {
+  const limit = containerOf(host.cpu_limit_source);
+  if (host.cpu_count === null) return "Of the machine";
+  const count = `${host.cpu_count} ${host.cpu_count === 1 ? "CPU" : "CPUs"}`;
+  if (limit !== null) return `Of ${count}, the limit of the container (${limit})`;
+  return host.cpu_limit_source === "affinity" ? `Of the ${count} that the job may run on` : `Of the machine's ${count}`;
 }
 
 function Rate({ label, value }: { label: string; value: number | null }) {
@@ -112,7 +128,16 @@ function GpuRow({ gpu, owner }: { gpu: GpuSample; owner: RankEntry | null }) {
         ) : (
           <span class="panel-note">{gpu.mig ? "utilisation is not available on MIG" : "utilisation unknown"}</span>
         )}
-        {gpu.memory_used !== null && <Meter isLimit label="VRAM" ratio={ratio(gpu.memory_used, gpu.memory_total)} text={format.bytesOf(gpu.memory_used, gpu.memory_total)} />}
+        {gpu.memory_used !== null && (
+          <Meter
+            isLimit
+            label="VRAM"
+            ratio={ratio(gpu.memory_used, gpu.memory_total)}
+            peak={ratio(gpu.memory_peak, gpu.memory_total)}
+            text={format.bytesOf(gpu.memory_used, gpu.memory_total)}
+            title={`Mean of the interval; peak ${format.bytes(gpu.memory_peak)}`}
+          />
+        )}
       </div>
       <p class="gpu-facts figure">
         {gpu.temperature !== null && <span>{Math.round(gpu.temperature)} °C</span>}

@@ -106,7 +106,8 @@ export function asResources(value: unknown): ResourceRecord[] {
       "resource",
       { time: "number", path: "string", host: "string" },
       {
-        rank: null, cpu: null, memory_used: null, memory_total: null, memory_limit_source: null, network_sent: null,
+        rank: null, cpu: null, memory_used: null, memory_total: null, memory_limit_source: null, cpu_count: null,
+        cpu_limit_source: null, network_sent: null,
         network_received: null, disk_read: null, disk_written: null, disk_used: null, disk_total: null, gpu_util: null,
         gpu_util_peak: null, vram_used: null, vram_total: null, temperature: null, power: null, torch_allocated: null,
         torch_reserved: null, gpus: [],

@@ -157,6 +157,7 @@ export interface RankGpu {
   temperature: number | null;
   power: number | null;
   util_peak: number | null;
+  memory_peak: number | null;
 }
 
 /** One rank in `/api/v1/ranks`. */
@@ -349,6 +350,10 @@ export interface ResourceRecord {
   memory_used: number | null;
   memory_total: number | null;
   memory_limit_source: string | null;
+  /** What `cpu` is a share of; fractional under a container's quota. */
+  cpu_count: number | null;
+  /** `host`, `affinity`, `cgroup v1` or `cgroup v2`. */
+  cpu_limit_source: string | null;
   network_sent: number | null;
   network_received: number | null;
   disk_read: number | null;

@@ -34,6 +34,11 @@ class CpuQuota:
     usage_path: Path
     """File the group's used CPU time is read from."""
 
+    @property
+    def source(self) -> str:
+        """`cgroup v1` or `cgroup v2`."""
+        return "cgroup v2" if self.usage_path.name == "cpu.stat" else "cgroup v1"
+
 
 class Cgroup:
     """The groups of this process.
@@ -85,7 +90,7 @@ class Cgroup:
 
 def used_cpu_seconds(quota: CpuQuota) -> float | None:
     """Return the CPU time the quota's group has used so far, seconds. Source: `cpu.stat` or `cpuacct.usage`."""
-    if quota.usage_path.name == "cpu.stat":
+    if quota.source == "cgroup v2":
         usage_us = read_fields(quota.usage_path).get("usage_usec")
         return None if usage_us is None else usage_us / 1e6
     usage_ns = read_int(quota.usage_path)

@@ -58,6 +58,7 @@ class HostSampler:
         return HostSample(
             cpu=cpu,
             cpu_count=usable_cpus(self._quota),
+            cpu_limit_source=self._cpu_source(),
             memory_used=used,
             memory_total=total,
             memory_limit_source=source,
@@ -78,6 +79,12 @@ class HostSampler:
         """The container's quota, when it leaves less than the CPUs this process may run on."""
         quota, allowed = self._cgroup.cpu(), usable_cpus(None)
         return None if quota is None or (allowed is not None and quota.cpus >= allowed) else quota
+
+    def _cpu_source(self) -> str | None:
+        allowed = usable_cpus(self._quota)
+        if self._quota is not None or allowed is None:
+            return None if self._quota is None else self._quota.source
+        return "affinity" if allowed < (os.cpu_count() or 0) else "host"
 
     def _read_counters(self) -> tuple[float | None, dict[str, float | None]]:
         now = self._clock()
