@@ -185,6 +185,37 @@ def test_b16_samples_flow_every_two_seconds_while_a_rank_waits_in_a_collective(t
     assert (zero.returncode, one.returncode) == (0, 0), answers
 
 
+LATE = """
+    import os, time, trackside
+    mon = trackside.Monitor()
+    while not os.path.exists("told"):
+        time.sleep(0.02)
+    os.environ.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1")
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    mon.finish()
+"""
+
+
+def test_b14_a_rank_that_is_told_so_late_reports_its_own_device(tmp_path: Path, driver: Path) -> None:
+    station = Station()
+    process = start(tmp_path, LATE, LD_LIBRARY_PATH=str(driver), TRACKSIDE_CONTROLLER=station.address)
+
+    def devices() -> list[int]:
+        samples = [sample.rank for sample in station.of(messages.ResourceSample)]
+        return [rank.gpu.index for rank in samples if rank is not None and rank.gpu is not None]
+
+    try:
+        wait_for(lambda: devices() and set(devices()) == {0}, 60, "a sample of the single process")
+        (tmp_path / "told").touch()
+        wait_for(lambda: devices()[-1] == 1, 60, "a sample of rank 1")
+    finally:
+        (tmp_path / "go").touch()
+        _, err = process.communicate(timeout=60)
+        station.close()
+    assert process.returncode == 0, err
+
+
 QUIET = """
     import threading, time, trackside
     mon = trackside.Monitor({arguments})

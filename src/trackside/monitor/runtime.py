@@ -409,6 +409,12 @@ class Runtime:
         self._is_settled = True
         if self._who.problem is not None:
             self._warn(f"{self._who.problem}; it is taken for a single process")
+        self._sample_anew()
+
+    def _sample_anew(self) -> None:
+        """Sample as who this process is now: which device is its own depends on it."""
+        if self._sampling is not None:
+            self._sampling.stop()
         if self._wants_samples and not self._is_ending:
             self._sampling = Sampling(self._environ, self.identity, self)
             self._sampling.start()
@@ -417,6 +423,7 @@ class Runtime:
         """What began as a single process is a rank: the controller is told, and others can find it."""
         self._link.greet_again()
         self._starter.publish()
+        self._sample_anew()
         if self._starter.is_ours and self.identity.rank:
             console.say(
                 f"  trackside: this process turned out to be rank {self.identity.rank} of {self.identity.world_size} after its "
