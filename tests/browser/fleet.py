@@ -92,6 +92,18 @@ class Fleet:
     def silence(self, rank: int) -> None:
         self._quiet.add(rank)
 
+    def start_again(self, hosts: tuple[str, ...], generation: int) -> None:
+        """What an elastic restart does: other processes are the ranks now."""
+        with self._lock:
+            for rank in self.ranks:
+                rank.close()
+            self.ranks = [
+                WireRank(self._context, self.controller.address, rank, len(hosts), host=host, generation=generation)
+                for rank, host in enumerate(hosts)
+            ]
+            for rank in self.ranks:
+                rank.hello()
+
     def greet_again(self) -> None:
         """What a rank does when its controller has restarted."""
         self._all(lambda rank: rank.hello())

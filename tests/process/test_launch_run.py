@@ -115,7 +115,7 @@ def test_the_secret_is_on_no_command_line(scratch: Path) -> None:
     assert address.decode() not in job.stdout + job.stderr
 
 
-def test_no_page_leaves_the_report(scratch: Path) -> None:
+def test_b29_without_a_page_there_is_the_report(scratch: Path) -> None:
     job = launch(scratch, SPEAK, options=("--no-page",))
     try:
         assert job.wait() == 0

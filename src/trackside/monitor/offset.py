@@ -4,6 +4,8 @@ from collections import deque
 
 KEPT = 16
 LONGEST_S = 60.0
+SET_S = 0.5
+"""Two exchanges that contradict each other by more than this: a clock was set between them."""
 
 
 class ClockOffset:
@@ -20,5 +22,8 @@ class ClockOffset:
         round_trip = received_at - sent_at
         if not 0 <= round_trip < LONGEST_S:
             return  # our own clock was set meanwhile
-        self._samples.append((round_trip, answered_at - (sent_at + received_at) / 2))
+        offset = answered_at - (sent_at + received_at) / 2
+        if any(abs(offset - known) > (round_trip + other) / 2 + SET_S for other, known in self._samples):
+            self._samples.clear()
+        self._samples.append((round_trip, offset))
         self.round_trip, self.offset = min(self._samples)
