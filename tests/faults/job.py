@@ -1,0 +1,146 @@
+"""One training under a fault: the real script, the real controller, and the three questions that every fault is asked.
+
+Did the training become what it becomes without us? Is everything that was logged there, once, or counted as lost? Do the page
+and the report say so?
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from tests.faults.link import BadLink
+from tests.process.job import clean_environment, wait_for
+from tests.process.wire_client import ControllerUnderTest
+from trackside.wire.address import format_address
+
+TRAIN = Path(__file__).parent / "scripts/train.py"
+
+
+@functools.cache
+def bare_weights(steps: int) -> str:
+    """What the script prints when nobody watches."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, str(TRAIN), "--bare", "--steps", str(steps), "--hz", "1e6"],
+            cwd=folder,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+    assert done.stdout.startswith("weights ")
+    return done.stdout
+
+
+def _read(stream: IO[str], lines: list[str]) -> None:
+    with stream:
+        lines.extend(stream)
+
+
+class WatchedTraining:
+    """A controller, a bad link to it, and a training that reports through the link."""
+
+    def __init__(
+        self, directory: Path, steps: int = 300, hz: float = 150.0, *, exits: int = 0, options: tuple[str, ...] = (),
+        prefix: tuple[str, ...] = (), **env: str,
+    ) -> None:  # fmt: skip
+        self.steps, self.exits = steps, exits
+        self.controller = ControllerUnderTest(directory, "--port", "0", *options, prefix=prefix, TRACKSIDE_TOKEN="")
+        self.link = BadLink(self.controller.address.port)
+        address = msgspec.structs.replace(self.controller.address, hosts=["127.0.0.1"], port=self.link.port)
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", str(TRAIN), "--steps", str(steps), "--hz", str(hz), "--exit", str(exits)],
+            cwd=directory,
+            env=clean_environment(TRACKSIDE_CONTROLLER=format_address(address), TMPDIR=str(directory), **env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._readers = [
+            threading.Thread(target=_read, args=(stream, lines), daemon=True)
+            for stream, lines in ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The page's address, as the rank was told to print it."""
+        return wait_for(lambda: next(iter(re.findall(r"http://[^ ]+", "".join(self.err))), None), 30, "a URL line")
+
+    def get(self, path: str) -> Any:
+        """JSON of one address of the page."""
+        with urllib.request.urlopen(f"{self.url.rstrip('/')}/{path}", timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def document(self) -> dict[str, Any]:
+        return json.loads((self.controller.folder / "run.json").read_text())
+
+    def step(self) -> int:
+        """The step the controller has heard of."""
+        (entry,) = self.get("api/v1/ranks")
+        return entry["step"] or 0
+
+    def wait_for_step(self, step: int) -> None:
+        wait_for(lambda: self.step() >= step, 60, f"step {step}")
+
+    def events(self) -> list[dict[str, Any]]:
+        lines = (self.controller.folder / "events.jsonl").read_text().splitlines()
+        return list({event["id"]: event for event in map(json.loads, lines)}.values())
+
+    def points(self) -> list[tuple[int, float]]:
+        """(step, loss) as pandas alone reads it."""
+        import pandas as pd
+
+        frame = pd.read_parquet(self.controller.folder / "points")
+        return sorted(frame[frame.series == "loss"][["step", "value"]].itertuples(index=False, name=None))
+
+    def report(self) -> dict[str, Any]:
+        """The data inside the report."""
+        text = (self.controller.folder / "report.html").read_text()
+        begin = text.index(">", text.index('id="trackside-data"')) + 1
+        return json.loads(text[begin : text.index("</script>", begin)])
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def end(self, seconds: float = 90) -> str:
+        """Wait for the training; it must have become what it becomes without us. Returns its stderr."""
+        code = self.process.wait(seconds)
+        for reader in self._readers:
+            reader.join(10)
+        assert ("".join(self.out), code) == (bare_weights(self.steps), self.exits), "".join(self.err)
+        return "".join(self.err)
+
+    def settle(self, seconds: float = 60) -> None:
+        """Wait for the controller's own end."""
+        assert self.controller.wait(seconds) == 0, self.controller.stderr
+
+    def assert_complete(self) -> None:
+        """Every step is there exactly once."""
+        assert [step for step, _ in self.points()] == list(range(self.steps))
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(20)
+        for reader in self._readers:
+            reader.join(10)
+        self.link.close()
+        self.controller.close()
