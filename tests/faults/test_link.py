@@ -1,7 +1,6 @@
 """What a bad network does to a training: nothing. Every point arrives once, and the page says what it knows."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -10,19 +9,6 @@ from tests.faults.link import BadLink
 from tests.process.job import wait_for
 
 pytestmark = pytest.mark.usefixtures("leak_check")
-
-
-@pytest.fixture
-def watch(tmp_path: Path) -> Iterator[Callable[..., WatchedTraining]]:
-    made: list[WatchedTraining] = []
-
-    def begin(**options: object) -> WatchedTraining:
-        made.append(WatchedTraining(tmp_path, **options))
-        return made[-1]
-
-    yield begin
-    for training in made:
-        training.close()
 
 
 PASSING: dict[str, Callable[[BadLink], None]] = {
@@ -38,7 +24,10 @@ PASSING: dict[str, Callable[[BadLink], None]] = {
 }
 
 
-@pytest.mark.parametrize("fault", PASSING)
+QUICK = ("blackhole", "corrupt")
+
+
+@pytest.mark.parametrize("fault", [pytest.param(f, marks=() if f in QUICK else pytest.mark.long) for f in PASSING])
 def test_a_fault_that_passes_costs_no_point(watch: Callable[..., WatchedTraining], fault: str) -> None:
     training = watch()
     training.wait_for_step(20)

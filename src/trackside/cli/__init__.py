@@ -24,6 +24,7 @@ COMMANDS = {
     "view": "show the page over a finished or running run folder",
     "ls": "list the runs of a folder",
     "export": "write a run's points as csv, jsonl or parquet",
+    "recover": "bring a run that lost its controller to a clean end, with all that its ranks left",
     "controller": "run a controller alone, for launchers that are not ours",
     "doctor": "find out why a script is silent: environment, link, port, GPU libraries",
 }

@@ -52,6 +52,7 @@ def _new(config: ControllerConfig) -> Beginning:
 
 def _go_on(folder: RunFolder, config: ControllerConfig) -> Beginning:
     identity = load_identity(folder)
+    identity.restarts += 1
     resumption = find_resumption(folder)
     if resumption.checkpoint is None:
         machine, table = _first_state(folder, identity, Settings(), present()), TableSnapshot()

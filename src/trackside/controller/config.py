@@ -40,6 +40,8 @@ class ControllerConfig:
     """When a rank counts as late, and as lost."""
     parent_pid: int | None = None
     """Who started it; when that process goes, the run ends with its last rank."""
+    spool_folders: tuple[Path, ...] = ()
+    """Where to look for what ranks left, beside the run folder and this user's temporary folder."""
     ready_fd: int | None = None
     """Where the ready line goes; None: stdout."""
 

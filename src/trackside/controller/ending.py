@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trackside.controller.desk import ControllerDesk
 from trackside.controller.document import DocumentWriter
-from trackside.controller.intake import take_in_spools
+from trackside.controller.intake import find_spools, take_in_spools
 from trackside.controller.website import Website
 from trackside.errors import TracksideError
 from trackside.ingest.reader import FrameReader
@@ -31,6 +31,7 @@ class Ending:
     """Ends one run."""
 
     folder: RunFolder
+    run_id: str
     frames: FrameReader
     apply: Callable[[], None]
     """Applies what the frame reader has."""
@@ -45,10 +46,13 @@ class Ending:
     """Whether the page stays until `hurry`."""
     hurry: asyncio.Event
     """Set by a second signal: wait for nobody."""
+    spool_folders: Sequence[Path] = ()
+    """Where else ranks may have left something."""
 
     async def run(self) -> None:
         """Do it."""
-        spools = take_in_spools(self.folder.spool, self.frames, time.time(), self.apply)
+        left = find_spools(self.folder, self.run_id, self.spool_folders)
+        spools = take_in_spools(left, self.frames, time.time(), self.apply)
         self.apply()
         await self.desk.settle()
         for sink in self.sinks:

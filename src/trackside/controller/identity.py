@@ -36,6 +36,8 @@ class ControllerIdentity(msgspec.Struct, kw_only=True):
     no_page: bool = False
     hold: bool = False
     silence: SilenceLimits = DEFAULT_LIMITS
+    restarts: int = 0
+    """How often the controller came back."""
 
     def __repr__(self) -> str:
         return f"ControllerIdentity(run={self.run!r}, link_port={self.link_port}, secrets hidden)"

@@ -1,36 +1,60 @@
 """Takes in what ranks could not deliver and left on the disk."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from trackside.controller.watch import is_running
 from trackside.errors import TracksideError
 from trackside.ingest.reader import FrameReader
+from trackside.store import RunFolder
 from trackside.wire import codec
+from trackside.wire.machine import machine_id
 from trackside.wire.messages import Hello
-from trackside.wire.spool import SUFFIX, read_spool
+from trackside.wire.spool import LIVE_SUFFIX, SUFFIX, private_path, read_spool
 
 log = logging.getLogger("trackside.controller")
 
 
-def take_in_spools(folder: Path, reader: FrameReader, wall: float, apply: Callable[[], None]) -> list[Path]:
-    """Read every spool file of the run; frames that arrived otherwise are known and left out.
+def find_spools(folder: RunFolder, run: str, elsewhere: Sequence[Path] = ()) -> list[Path]:
+    """Spool files of a run that nobody writes any more, those of one session in the order to take them in.
+
+    They lie in the run folder, where a rank leaves them at its end, or in the temporary folder of this user on this machine,
+    where a rank that was killed has them.
 
     Args:
-        folder: `spool` of the run folder.
-        reader: reads the frames as if they had come over the link.
+        folder: Of the run.
+        run: Its id.
+        elsewhere: More folders to look in. Blocks: for the disks.
+    """
+    found = []
+    for place in (folder.spool, private_path(), *elsewhere):
+        for path in sorted([*place.glob(f"*{SUFFIX}"), *place.glob(f"*{LIVE_SUFFIX}")]):
+            hello = _read_hello(path)
+            if hello is None or _is_being_written(path, hello):
+                continue
+            if hello.run == run or place == folder.spool:
+                found.append(path)
+    return found
+
+
+def take_in_spools(paths: Sequence[Path], reader: FrameReader, wall: float, apply: Callable[[], None]) -> list[Path]:
+    """Read spool files; frames that arrived otherwise are known and left out.
+
+    Args:
+        paths: As `find_spools` returned them.
+        reader: Reads the frames as if they had come over the link.
         wall: UTC epoch seconds now.
-        apply: takes the reader's inputs; called after each file.
+        apply: Takes the reader's inputs; called after each file.
 
     Returns:
         The files that were read; they may go once their frames are on the disk.
     """
-    if not folder.is_dir():
-        return []
     taken = []
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
+    for path in paths:
         try:
-            _take_in(path, reader, wall)
+            for session, frame in _frames(path):
+                reader.feed(session, frame, wall)
         except (OSError, TracksideError) as error:
             log.warning("the spool file %s was not taken in: %s", path, error)
             continue
@@ -39,13 +63,29 @@ def take_in_spools(folder: Path, reader: FrameReader, wall: float, apply: Callab
     return taken
 
 
-def _take_in(path: Path, reader: FrameReader, wall: float) -> None:
-    session: bytes | None = None
-    for frame in read_spool(path):
-        if session is None:
+def _frames(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    hello = _read_hello(path)
+    if hello is not None:
+        for frame in read_spool(path):
+            yield hello.session, frame
+
+
+def _read_hello(path: Path) -> Hello | None:
+    """The first frame; None where there is none, which is said."""
+    try:
+        for frame in read_spool(path):
             hello = codec.decode_body(codec.open_envelope(frame))
-            if not isinstance(hello, Hello):
-                log.warning("the spool file %s does not begin with a hello", path)
-                return
-            session = hello.session
-        reader.feed(session, frame, wall)
+            if isinstance(hello, Hello):
+                return hello
+            break
+    except (OSError, TracksideError) as error:
+        log.warning("the spool file %s cannot be read: %s", path, error)
+        return None
+    log.warning("the spool file %s does not begin with a hello", path)
+    return None
+
+
+def _is_being_written(path: Path, hello: Hello) -> bool:
+    if path.suffix != LIVE_SUFFIX:
+        return False
+    return hello.host.machine_id != machine_id() or is_running(hello.process.pid)

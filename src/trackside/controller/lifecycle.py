@@ -17,8 +17,9 @@ from trackside.controller.document import DocumentWriter
 from trackside.controller.durable import DurableMarks
 from trackside.controller.ending import Ending
 from trackside.controller.identity import save_identity
+from trackside.controller.intake import find_spools, take_in_spools
 from trackside.controller.source import LiveSource
-from trackside.controller.watch import ParentWatch, SessionWatch
+from trackside.controller.watch import ParentWatch, SessionWatch, is_running
 from trackside.controller.website import Site, Website
 from trackside.ingest.listener import Listener
 from trackside.ingest.reader import FrameReader
@@ -145,7 +146,7 @@ class Controller:
         """
         loop = self._loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+            loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
         self._writer.start()
         self._plugins = start_plugins(self._source, loop, self._sink_failed)
         page = None if self.identity.no_page else self._website
@@ -165,9 +166,17 @@ class Controller:
             self._close(loop)
         return 0
 
+    def stop(self, reason: str) -> None:
+        """End the run; asked again, end it without waiting for anybody. `reason`: a signal's name, or who asked."""
+        if self._machine.state.stop_reason is not None or self._over.is_set():
+            self._hurry.set()
+        self.apply([inputs.StopAsked(reason), inputs.Ticked()])
+
     def _make_ending(self) -> Ending:
         return Ending(
             folder=self.folder,
+            run_id=self.identity.run,
+            spool_folders=self._config.spool_folders,
             frames=self._frames,
             apply=lambda: self.apply(self._frames.take()),
             sinks=self._dispatch.sinks,
@@ -229,8 +238,18 @@ class Controller:
         self._dispatch.replaying = False
         self._durable.note(self._frames.highest(), acknowledge=False)
         downtime = None if found.last_arrival is None else max(0.0, now.wall - found.last_arrival)
-        log.info("replayed %d frames, %d damaged", found.frames, found.damaged)
-        self.apply([inputs.Replayed(downtime)])
+        self.apply([*resume.damage_found(found), inputs.Replayed(downtime, self.identity.restarts)])
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """What happened on this machine while nobody listened: ranks that left their last words, ranks that have gone."""
+        left = find_spools(self.folder, self.identity.run, self._config.spool_folders)
+        take_in_spools(left, self._frames, resume.present().wall, self._drained)
+        state = self._machine.state
+        here = {name for name, host in state.hosts.items() if host.machine_id == machine_id()}
+        silent = [session for session, known in state.sessions.items() if known.is_open and known.host in here]
+        gone = [session for session in silent if not is_running(state.sessions[session].pid)]
+        self.apply([inputs.ProcessGone(session) for session in gone])
 
     def _define_known(self) -> None:
         """Tell the parts what the checkpoint knows, since nobody will say it again."""
@@ -285,12 +304,6 @@ class Controller:
     def _sink_failed(self, name: str, reason: str) -> None:
         self._dispatch.fail(name, reason)
         self._dispatch.apply([])
-
-    def _stop(self, name: str) -> None:
-        """A signal: the run ends; a second one ends it without waiting for anybody."""
-        if self._machine.state.stop_reason is not None or self._over.is_set():
-            self._hurry.set()
-        self.apply([inputs.StopAsked(name), inputs.Ticked()])
 
     def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._config.parent_pid is not None:

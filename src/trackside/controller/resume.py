@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from trackside.ingest.reader import FrameReader, TableSnapshot
-from trackside.run.inputs import Moment
+from trackside.run.inputs import FrameRefused, Input, Moment
 from trackside.run.machine import RunMachine
 from trackside.store import Frame, Resumption
 from trackside.wire.ids import SESSION_BYTES
@@ -44,6 +44,7 @@ class Replay:
 
     frames: int
     damaged: int
+    """Places that cannot be read; what a crash tore off at the end is none."""
     last_arrival: float | None
 
 
@@ -62,7 +63,7 @@ def replay(resumption: Resumption, reader: FrameReader, apply: Callable[[Moment]
     batch_from = last = None
     for entry in resumption.frames():
         if not isinstance(entry, Frame):
-            damaged += 1
+            damaged += not entry.is_torn_tail
             log.warning("journal damaged: %s", entry)
             continue
         if batch_from is not None and (entry.arrival - batch_from > REPLAY_S or frames % REPLAY_FRAMES == 0):
@@ -75,6 +76,15 @@ def replay(resumption: Resumption, reader: FrameReader, apply: Callable[[Moment]
         apply(_moment(last, now))
     reader.replayed()
     return Replay(frames, damaged, last)
+
+
+def damage_found(replay: Replay) -> list[Input]:
+    """What the run must admit of its journal."""
+    if not replay.damaged:
+        return []
+    places = "one place" if replay.damaged == 1 else f"{replay.damaged} places"
+    text = f"the journal cannot be read at {places}; what lay there is lost, unless its rank sends it again"
+    return [FrameRefused("journal damaged", text)]
 
 
 def _moment(arrival: float, now: Moment) -> Moment:

@@ -1,13 +1,11 @@
 """A spool file: frames that neither the controller nor memory takes, kept on the rank's own disk."""
 
 import os
-import tempfile
 from pathlib import Path
 
-from trackside.wire.spool import SUFFIX, pack_spooled
+from trackside.wire.spool import LIVE_SUFFIX, SUFFIX, pack_spooled, private_path
 
 MAX_BYTES = 2 * 1024 * 1024 * 1024
-LIVE_SUFFIX = ".part"
 _HEAD_BYTES = 8
 
 
@@ -65,7 +63,7 @@ class Spool:
 
 def private_folder() -> Path:
     """This user's own folder in the temporary one, where spools of a running session lie. Raises: OSError."""
-    folder = Path(tempfile.gettempdir()) / f"trackside-{os.getuid()}"
+    folder = private_path()
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:

@@ -123,6 +123,8 @@ class Replayed:
     """The journal has been replayed after a restart of the controller; what follows is live again."""
 
     downtime_seconds: float | None
+    restarts: int = 1
+    """How often that has happened in this run."""
 
 
 @dataclass(frozen=True, slots=True)

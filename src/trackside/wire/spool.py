@@ -4,13 +4,22 @@ A file of records (length, CRC-32, frame). The first frame is the session's hell
 whose it is; every frame carries its own sequence, so that nothing is taken twice.
 """
 
+import os
 import struct
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 _HEAD = struct.Struct("<II")
 SUFFIX = ".spool"
+LIVE_SUFFIX = ".part"
+"""Of a file whose session still writes it, or was killed."""
+
+
+def private_path() -> Path:
+    """This user's own folder in the temporary one, where spools of a running session lie; it may not be there."""
+    return Path(tempfile.gettempdir()) / f"trackside-{os.getuid()}"
 
 
 def pack_spooled(frame: bytes) -> bytes:

@@ -1,0 +1,131 @@
+"""What the death or stand-still of a process costs: never a point that another process could still hold."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.job import WatchedTraining
+from tests.process.job import clean_environment, wait_for
+from trackside.wire.spool import read_spool
+
+pytestmark = pytest.mark.usefixtures("leak_check")
+Watch = Callable[..., WatchedTraining]
+
+
+def recover(folder: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "trackside", "recover", str(folder), "--json"],
+        env=clean_environment(TMPDIR=str(folder.parent)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_what_is_not_over_is_not_recovered(watch: Watch) -> None:
+    training = watch(steps=300, hz=150)
+    training.wait_for_step(50)
+    folder = training.controller.folder
+    command = [sys.executable, "-m", "trackside", "recover", str(folder)]
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "rank 0 (pid" in done.stderr, "--force" in done.stderr) == (1, True, True), done.stderr
+    training.end()
+    training.settle()
+    training.assert_complete()
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "its run has ended" in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
+def test_a_controller_killed_again_and_again_costs_no_point(watch: Watch, kills: int) -> None:
+    training = watch(steps=150 * (kills + 1), hz=150)
+    training.wait_for_step(20)
+    for _ in range(kills):
+        training.controller.kill()
+        training.controller.resume()
+        reached = training.step()
+        wait_for(lambda at=reached: training.process.poll() is not None or training.step() > at, 30, "new points")
+    training.end()
+    training.settle()
+    training.assert_complete()
+    document = training.document()
+    assert (document["state"], document["ranks"]["finished"]) == ("finished", 1)
+    assert sum(e["count"] for e in training.events() if e["kind"] == "controller restarted") == kills
+    report = training.report()
+    assert report["metrics"][0]["points"] == training.steps
+
+
+def test_a_controller_that_stands_still_delays_nothing(watch: Watch) -> None:
+    training = watch(steps=300, hz=150)
+    training.wait_for_step(20)
+    os.kill(training.controller.process.pid, signal.SIGSTOP)
+    try:
+        training.end(seconds=60)
+    finally:
+        os.kill(training.controller.process.pid, signal.SIGCONT)
+    training.settle()
+    training.assert_complete()
+    assert training.document()["state"] == "finished"
+
+
+def test_a_controller_gone_for_good_leaves_its_part_and_the_rank_its_own(watch: Watch, tmp_path: Path) -> None:
+    training = watch(steps=300, hz=150, exits=3)
+    training.wait_for_step(50)
+    training.controller.kill()
+    wait_for(lambda: training.process.poll() is not None, 60, "the end of the training")
+    said = training.end()
+    (spool,) = (training.controller.folder / "spool").glob("*.spool")
+    assert str(spool) in said
+    assert len(list(read_spool(spool))) > 1
+    found = recover(training.controller.folder)
+    training.assert_complete()
+    assert (found["points"], found["spools"]) == (300, [str(spool)])
+    assert not spool.exists()
+    assert (training.document()["state"], found["state"]) == ("finished", "finished")  # it said so, by `finish()`
+    assert training.report()["run"]["step"] == 299
+
+
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGABRT, signal.SIGSEGV))],
+    ids=lambda number: number.name,
+)
+def test_a_killed_rank_loses_no_more_than_its_last_moment(watch: Watch, number: signal.Signals) -> None:
+    training = watch(steps=100_000, hz=500)
+    training.wait_for_step(300)
+    os.kill(training.process.pid, number)
+    assert training.process.wait(10) == -number
+    training.settle()
+    steps = [step for step, _ in training.points()]
+    assert steps == list(range(len(steps)))
+    assert len(steps) > 300
+    document = training.document()
+    assert (document["state"], document["ranks"]["failed"]) == ("failed", 1)
+    assert training.report()["run"]["state_detail"] == document["state_detail"]
+
+
+def test_everything_on_the_host_dies_at_once(watch: Watch) -> None:
+    """What was logged more than 0.3 s before is there."""
+    training = watch(steps=100_000, hz=500)
+    training.wait_for_step(300)
+    reached_before, before = training.step(), time.monotonic()
+    wait_for(lambda: time.monotonic() - before > 0.5, 5, "half a second")
+    training.controller.process.kill()
+    training.process.kill()
+    training.process.wait(10)
+    training.controller.process.wait(10)
+    recover(training.controller.folder)
+    steps = [step for step, _ in training.points()]
+    assert steps == list(range(len(steps)))
+    assert len(steps) >= reached_before
+    assert training.document()["state"] == "failed"
