@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from trackside import monitor
+
 # A catch-all is the job of these two, and of the top of a thread or task, which says so on its line. `log()` cannot pay
 # for a call into the guard, so the rank's API may hold a piece of it, marked as such.
 CATCH_ALL_FILES = ("monitor/guard.py", "controller/dispatch.py")
@@ -98,3 +100,22 @@ def test_catch_all_is_allowed_where_it_belongs(tmp_path: Path) -> None:
     for name in ("api.py", "link.py"):
         (tmp_path / "monitor" / name).write_text("try:\n    pass\nexcept Exception:  # - the rank's guard\n    pass\n")
     assert violations(tmp_path) == ["monitor/link.py:3 catch-all", "monitor/other.py:3 catch-all"]
+
+
+def printed(folder: Path) -> list[str]:
+    """`file:line` of whatever puts text on a terminal past the one place that does."""
+    return [
+        f"{file.relative_to(folder)}:{node.lineno}"
+        for file in sorted(folder.rglob("*.py"))
+        if file.relative_to(folder).as_posix() != "console.py"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if (isinstance(node, ast.Name) and node.id == "print")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout", "sys.stderr", "warnings.warn"))
+    ]
+
+
+def test_b47_d09_a_ranks_lines_come_from_one_place(tmp_path: Path) -> None:
+    assert printed(Path(monitor.__file__).parent) == []
+    (tmp_path / "planted.py").write_text("import sys\nprint(1)\nsys.stderr.write('')\n")
+    (tmp_path / "console.py").write_text("print(1)\n")
+    assert printed(tmp_path) == ["planted.py:2", "planted.py:3"]

@@ -1,6 +1,8 @@
 """What a rank does when the controller freezes, dies or never was, and what the user's own program does to it."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -37,15 +39,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         started.append(process)
         return process
 
     yield begin
     for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        with contextlib.suppress(ProcessLookupError):  # workers of a script that did not end, too
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str, str]:
@@ -166,24 +169,30 @@ def test_b11_ranks_that_multiprocessing_starts_deliver_without_finish(start: Sta
         assert sorted(goodbye.clean for goodbye in controller.of(messages.Goodbye)) == [False, True]
 
 
-def test_workers_of_a_data_loader_are_strangers(start: Start) -> None:
-    """D36, D37."""
-    code = """
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_b01_d36_d37_workers_of_a_data_loader_are_strangers(start: Start, method: str) -> None:
+    """Also one that imports the script again, which makes its `Monitor` again, and one that makes another."""
+    code = f"""
         import torch, trackside
         from torch.utils.data import DataLoader, Dataset
+        mon = trackside.Monitor()
         class Data(Dataset):
             def __len__(self): return 32
             def __getitem__(self, i):
-                mon.log({"worker": i})
+                mon.log({{"worker": i}})
+                trackside.Monitor().log({{"worker": i}})
                 return torch.ones(3) * i
-        mon = trackside.Monitor()
-        for epoch in mon.epochs(2):
-            for batch in mon.batches(DataLoader(Data(), batch_size=4, num_workers=2)):
-                mon.log({"loss": batch.sum()})
-        mon.finish()
+        if __name__ == "__main__":
+            loader = DataLoader(
+                Data(), batch_size=4, num_workers=1, persistent_workers=True, multiprocessing_context="{method}"
+            )
+            for epoch in mon.epochs(2):
+                for batch in mon.batches(loader):
+                    mon.log({{"loss": batch.sum()}})
+            mon.finish()
     """
     with FakeController() as controller:
-        code_, _, err = ended(start(code, controller))
+        code_, _, err = ended(start(code, controller), 240)
         assert code_ == 0, err
         assert len(values(controller)) == 16
         assert values(controller, "worker") == []
@@ -224,15 +233,19 @@ def test_signal_handlers_may_call_everything_at_any_moment(start: Start) -> None
         assert values(controller, "handled") == [float(i + 1) for i in range(seen)]
 
 
-def test_a_stash_set_before_the_link_is_up_and_after_arrives_in_order(start: Start) -> None:
+def test_b06_b07_b10_a_stash_of_all_monitors_arrives_once_in_order_and_what_comes_later_goes_out_live(
+    start: Start,
+) -> None:
     code = """
         import time, trackside
         mon = trackside.Monitor(name="run", config={"lr": 0.1})
-        mon.serve(7200); mon.set_svg("<svg/>", label="net"); mon.set_metadata({"a": 1}); mon.set_identity("net", "hash")
+        other = trackside.Monitor()
+        other.set_metadata({"a": 0}); other.serve(7100); other.set_identity("net", "hash"); other.set_svg("<svg>0</svg>")
+        mon.set_metadata({"a": 1}); mon.set_svg("<svg/>"); mon.serve(7200)
         assert mon._runtime._link.connected.wait(20)
         time.sleep(0.2)
-        mon.serve(7201); mon.set_metadata({"a": 2})
-        mon.finish()
+        mon.serve(7201); other.set_metadata({"a": 2})
+        other.finish(); mon.finish()
     """
     with FakeController() as controller:
         code_, _, err = ended(start(code, controller))

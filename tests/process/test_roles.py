@@ -189,6 +189,7 @@ def test_d02_d06_ranks_of_every_launcher_feed_one_run_that_says_who_told_them(
         import trackside
         with trackside.Monitor(epochs=1) as mon:
             for epoch in mon.epochs(): mon.log({"loss": 1.0})
+            assert mon._runtime._link.connected.wait(60)
     """
     script = write(tmp_path, code)
     for rank in (1, 0):

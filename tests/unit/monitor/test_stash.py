@@ -44,3 +44,36 @@ def test_b08_graph_metadata_and_hardware_need_no_port() -> None:
 def test_what_has_no_slot_is_not_taken() -> None:
     assert not Stash().put(messages.SetPlan(epochs=1))
     assert Stash().drain() == []
+
+
+class Interrupted:
+    """A lock that somebody else waits for: whoever leaves it lets the other write first."""
+
+    def __init__(self, stash: Stash, other: messages.Upward) -> None:
+        self._stash, self._other = stash, other
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        other, self._other = self._other, PORT
+        if other is not PORT:
+            self._stash.put(other)
+
+
+def test_b07_what_is_written_while_it_is_drained_comes_with_the_next_drain() -> None:
+    stash = Stash()
+    stash.put(METADATA)
+    later = messages.PortWish(port=1)
+    stash._lock = Interrupted(stash, later)  # type: ignore[assignment]
+    assert stash.drain() == [METADATA]
+    assert stash.drain() == [later]
+    assert stash.drain() == []
+
+
+def test_b06_an_absent_label_or_hash_clears_neither_and_a_drawing_does_not_clear_the_other() -> None:
+    stash = Stash()
+    stash.put(messages.SetGraph(label="net", hash="abc"))
+    stash.put(messages.SetGraph(svg="<svg/>", hash="def"))
+    stash.put(messages.SetGraph(svg="<svg>2</svg>"))
+    assert stash.drain() == [messages.SetGraph(svg="<svg>2</svg>", label="net", hash="def")]
