@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "start a script on every rank, as torchrun does, with a live page and a report",
     "demo": "train a real small model on two local ranks, with the page on",
     "view": "show the page over a finished or running run folder",
+    "diagnose": "say who was slow in a run, and why",
     "ls": "list the runs of a folder",
     "export": "write a run's points as csv, jsonl or parquet",
     "recover": "bring a run that lost its controller to a clean end, with all that its ranks left",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.controller.desk import ControllerDesk
-from trackside.controller.document import DocumentWriter
+from trackside.controller.document import DocumentWriter, HeatWriter
 from trackside.controller.intake import find_spools, take_in_spools
 from trackside.controller.website import Website
 from trackside.errors import TracksideError
@@ -39,6 +39,7 @@ class Ending:
     failed: Callable[[str, str], None]
     desk: ControllerDesk
     document: DocumentWriter
+    heat: HeatWriter
     writer: StoreWriter
     hub: Hub
     website: Website
@@ -59,6 +60,7 @@ class Ending:
             await self._shut_down(sink)
         self.apply()
         self.document.write_now()
+        self.heat.write_now()
         is_whole = await asyncio.to_thread(self.writer.close, clean=True, deadline_seconds=STORE_S)
         if is_whole:
             _remove(spools, self.folder.spool)

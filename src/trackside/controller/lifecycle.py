@@ -13,7 +13,7 @@ from trackside.controller.beginning import Beginning
 from trackside.controller.config import ControllerConfig
 from trackside.controller.desk import ControllerDesk
 from trackside.controller.dispatch import Dispatch
-from trackside.controller.document import DocumentWriter
+from trackside.controller.document import DocumentWriter, HeatWriter
 from trackside.controller.durable import DurableMarks
 from trackside.controller.ending import Ending
 from trackside.controller.identity import save_identity
@@ -79,6 +79,7 @@ class Controller:
         self._source = LiveSource(self._machine, self._reader, resume.present, self._counters)
         self._hub = Hub(self._source, secrets.token_hex(4), root=self._machine.root)
         self._document = DocumentWriter(self._source, self._write_document)
+        self._heat = HeatWriter(self._source, lambda content: self._writer.write_file(self.folder.heat, content))
         self._report = ReportSink(self._source, read_files(), self.folder.report, lambda: resume.present().wall)
         self._desk = self._make_desk()
         self._dispatch = Dispatch(self._machine, self._writer, self._desk, resume.present)
@@ -183,6 +184,7 @@ class Controller:
             failed=self._sink_failed,
             desk=self._desk,
             document=self._document,
+            heat=self._heat,
             writer=self._writer,
             hub=self._hub,
             website=self._website,
@@ -226,6 +228,7 @@ class Controller:
         if self._parent is not None:
             self._parent.poll()
         self._document.write_if_due(resume.present().mono)
+        self._heat.write_if_due(resume.present().mono)
 
     # --- resuming -----------------------------------------------------------------------------------------------------
 

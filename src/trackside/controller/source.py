@@ -10,6 +10,7 @@ from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    HeatAnswer,
     MetricEntry,
     RankEntry,
     ResourceRecord,
@@ -68,6 +69,9 @@ class LiveSource:
 
     def events(self) -> list[EventRecord]:
         return self._machine.event_records()
+
+    def heat(self, path: str) -> HeatAnswer:
+        return self._machine.heat(path)
 
     def graph(self) -> Any | None:
         return self._machine.graph()

@@ -94,6 +94,16 @@ def event_line(record: EventRecord) -> str:
     return "".join(letter if letter.isprintable() else "·" for letter in line)
 
 
+def amend_event(run: Run, kind: str, path: str, text: str) -> list[Instruction]:
+    """Say more exactly what a condition is that holds already; it is no repeat."""
+    out: list[Instruction] = []
+    for at, record in enumerate(run.events):
+        if record.active and record.kind == kind and record.path == path and record.text != text:
+            run.events[at] = msgspec.structs.replace(record, text=text[:MAX_TEXT])
+            out.append(PublishEvent(run.events[at], is_new=False))
+    return out
+
+
 def clear_event(run: Run, kind: str, path: str) -> list[Instruction]:
     """Say that a condition no longer holds."""
     out: list[Instruction] = []

@@ -20,11 +20,14 @@ from trackside.run import (
     view,
 )
 from trackside.run.cohort import CohortWindow
+from trackside.run.diagnose.diagnoser import Diagnoser, DiagnoserSnapshot
+from trackside.run.diagnose.words import summary_lines
 from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Input, Moment
-from trackside.run.outputs import Instruction, PublishPoints, PublishRun, Reply
+from trackside.run.outputs import CompleteRun, Instruction, PrintLine, PublishPoints, PublishRun, Reply
 from trackside.run.state import Run, Settings
 from trackside.wire import documents, messages
+from trackside.wire.ids import ROOT_PATH
 
 PUBLISH_SECONDS = 1.0
 """Ages and silences grow without an input; the page hears of them this often."""
@@ -35,6 +38,7 @@ class Checkpoint(msgspec.Struct, kw_only=True):
 
     run: Run
     latest: metrics.LatestCells
+    diagnoser: DiagnoserSnapshot = msgspec.field(default_factory=DiagnoserSnapshot)
 
 
 EARLIEST_START_S = 3600.0
@@ -51,6 +55,8 @@ class RunMachine:
         self.state = state
         self.root = CohortWindow()
         """Recent values of the whole job."""
+        self.diagnoser = Diagnoser()
+        """Step times of every rank, and what they say."""
         self._latest = metrics.LatestValues()
         self._merged = description.MergedMetadata()
         self._is_restored = False
@@ -83,12 +89,14 @@ class RunMachine:
         checkpoint = msgspec.msgpack.decode(snapshot, type=Checkpoint)
         machine = cls(checkpoint.run)
         machine.latest.restore(checkpoint.latest)
+        machine.diagnoser.restore(checkpoint.diagnoser)
         machine._is_restored = True
         return machine
 
     def snapshot(self) -> bytes:
         """The whole state, for a checkpoint."""
-        return msgspec.msgpack.encode(Checkpoint(run=self.state, latest=self._latest.snapshot()))
+        diagnoser = self.diagnoser.snapshot()
+        return msgspec.msgpack.encode(Checkpoint(run=self.state, latest=self._latest.snapshot(), diagnoser=diagnoser))
 
     def handle(self, event: Input, now: Moment) -> list[Instruction]:
         """Apply one input; return what is to be done about it, in order."""
@@ -108,11 +116,15 @@ class RunMachine:
 
     def run_document(self, now: Moment) -> documents.RunDocument:
         """`/api/v1/run`."""
-        return view.run_document(self.state, self._merged.of(self.state), now)
+        return view.run_document(self.state, self._merged.of(self.state), self.diagnoser.document(), now)
 
     def rank_entries(self, now: Moment) -> list[documents.RankEntry]:
         """`/api/v1/ranks`."""
-        return view.rank_entries(self.state, now)
+        return view.rank_entries(self.state, self.diagnoser, now)
+
+    def heat(self, path: str) -> documents.HeatAnswer:
+        """`/api/v1/heat?path=`."""
+        return self.diagnoser.heat(None if path == ROOT_PATH else self.ranks_below(path))
 
     def metric_entries(self) -> list[documents.MetricEntry]:
         """`/api/v1/metrics`."""
@@ -189,10 +201,19 @@ class RunMachine:
         out = self._own_wish(now) + liveness.check_silence(state, now)
         pace.note_step(state, now)
         out += epochs.publish_complete(state, now)
+        out += self.diagnoser.tick(state, now)
         if state.published_at is None or not 0 <= now.mono - state.published_at < PUBLISH_SECONDS:
             state.published_at = now.mono
             out.append(PublishRun())
-        return out + lifecycle.check_end(state, now)
+        end = lifecycle.check_end(state, now)
+        if end and isinstance(end[-1], CompleteRun):
+            out += self._last_words(now)
+        return out + end
+
+    def _last_words(self, now: Moment) -> list[Instruction]:
+        """A last look, and what the run's time went into, in at most five lines."""
+        out = self.diagnoser.look(self.state, now)
+        return out + [PrintLine(line) for line in summary_lines(self.diagnoser.document(), self.state.directory)]
 
     def _frame_refused(self, event: inputs.FrameRefused, now: Moment) -> list[Instruction]:
         return raise_event(self.state, now, event.kind, event.text, severity="warn", path=event.path)
@@ -273,7 +294,19 @@ class RunMachine:
         return epochs.report_epoch(self.state, known.rank, known.generation, report, now)
 
     def _resources(self, session: bytes, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:
-        return resources.take_sample(self.state, session, sample, now)
+        out = resources.take_sample(self.state, session, sample, now)
+        number = self.state.sessions[session].rank if sample.of_rank is None else sample.of_rank
+        rank = self.state.ranks.get(number) if number is not None else None
+        if rank is not None and rank.sampled_at == now.mono:
+            self.diagnoser.note_memory(rank, now)
+        return out
+
+    def _step_times(self, session: bytes, message: messages.StepTimes, now: Moment) -> list[Instruction]:
+        known = self.state.sessions[session]
+        rank = self.state.ranks.get(known.rank) if known.rank is not None else None
+        if rank is not None and rank.session == session and rank.generation == known.generation:
+            self.diagnoser.accept(rank.rank, rank.generation, session, message)
+        return []
 
     def _port(self, session: bytes, wish: messages.PortWish, now: Moment) -> list[Instruction]:
         return pages.wish(self.state, session, wish.port, now)
@@ -365,6 +398,7 @@ class RunMachine:
         messages.Heartbeat: _heartbeat,
         messages.EpochReport: _epoch,
         messages.ResourceSample: _resources,
+        messages.StepTimes: _step_times,
         messages.PortWish: _port,
         messages.SetMetadata: _metadata,
         messages.SetPlan: _plan,

@@ -1,6 +1,8 @@
 """The run as the documents that HTTP answers."""
 
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 from trackside.run.events import open_warnings
 from trackside.run.inputs import Moment
@@ -8,11 +10,18 @@ from trackside.run.pace import batch_shares, eta_seconds, phase_means, slowest_s
 from trackside.run.resources import is_fresh
 from trackside.run.state import Rank, Run
 from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_in_order
-from trackside.wire.documents import RankCounts, RankEntry, RankGpu, RunDocument
+from trackside.wire.documents import Diagnosis, RankCounts, RankEntry, RankGpu, RunDocument
 from trackside.wire.messages import GpuSample
 
 
-def run_document(run: Run, metadata: Any, now: Moment) -> RunDocument:
+class Opinion(Protocol):
+    """What is thought of ranks."""
+
+    def suggested_shares(self) -> dict[int, float]: ...
+    def worst_by_path(self, paths: list[str]) -> dict[str, str]: ...
+
+
+def run_document(run: Run, metadata: Any, diagnosis: Diagnosis | None, now: Moment) -> RunDocument:
     """`/api/v1/run`; `metadata` is the merged one."""
     counts = dict.fromkeys(("alive", "late", "finished", "failed", "lost"), 0)
     for rank in run.ranks.values():
@@ -46,15 +55,23 @@ def run_document(run: Run, metadata: Any, now: Moment) -> RunDocument:
         directory=run.directory,
         not_persisted_since=run.stalled_since,
         clock_offset_max=max(offsets, default=None),
+        diagnosis=diagnosis,
         has_graph=run.graph is not None,
         has_svg=bool(run.svg),
     )
 
 
-def rank_entries(run: Run, now: Moment) -> list[RankEntry]:
+def rank_entries(run: Run, opinion: Opinion, now: Moment) -> list[RankEntry]:
     """`/api/v1/ranks`."""
-    shares = batch_shares(run)
-    return [_entry(run, rank, shares.get(rank.rank), now) for rank in ranks_in_order(run)]
+    shares, ranks = batch_shares(run), ranks_in_order(run)
+    suggested, verdicts = opinion.suggested_shares(), opinion.worst_by_path([path_of(rank) for rank in ranks])
+    entries = [_entry(run, rank, shares.get(rank.rank), now) for rank in ranks]
+    if not (suggested or verdicts):
+        return entries
+    return [
+        msgspec.structs.replace(entry, verdict=verdicts.get(entry.path), suggested_share=suggested.get(entry.rank))
+        for entry in entries
+    ]
 
 
 def _entry(run: Run, rank: Rank, share: float | None, now: Moment) -> RankEntry:

@@ -56,6 +56,7 @@ def make_app(
         Route("/api/v1/epochs", run.epochs),
         Route("/api/v1/resources", run.resources),
         Route("/api/v1/events", run.events),
+        Route("/api/v1/heat", run.heat),
         Route("/api/v1/graph", run.graph),
         Route("/api/v1/stream", StreamRoute(source, hub), methods=["GET", "HEAD"]),
         Route("/api/v1/openapi.json", _openapi),

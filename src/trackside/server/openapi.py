@@ -92,6 +92,12 @@ def _paths() -> Json:
             "Resource samples at or below the path, oldest first.", _list(documents.ResourceRecord), [PATH], (404,)
         ),
         "/api/v1/events": _json("Events, oldest first.", _list(documents.EventRecord)),
+        "/api/v1/heat": _json(
+            "What each rank's steps took over the whole run, thinned to at most 65,536 cells of a quantity.",
+            _ref(documents.HeatAnswer),
+            [PATH],
+            (404,),
+        ),
         "/api/v1/graph": _json("The model graph, or null.", {}),
         "/graph.svg": _get("The model as a picture, sanitised.", {"image/svg+xml": text}, None, (404,)),
         "/api/v1/stream": _get(STREAM_TEXT, {"text/event-stream": text}, STREAM_PARAMETERS, (404, 503)),

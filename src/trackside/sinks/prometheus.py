@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 
 from trackside.sinks.protocol import RunSource
-from trackside.wire.documents import RankEntry
+from trackside.wire.documents import RankEntry, RunDocument, Verdict
 
 RANK_STATES = ("alive", "late", "lost", "finished", "failed")
 Labels = tuple[tuple[str, str], ...]
@@ -75,6 +75,16 @@ def write_metrics(source: RunSource, wall: float) -> str:
         [(labels, _seen(entry, wall)) for entry, labels in ranks],
     )
     text.family(
+        "trackside_rank_own_step_seconds",
+        "A rank's recent mean step without waiting for peers.",
+        [(labels, entry.own_step_seconds) for entry, labels in ranks],
+    )
+    text.family(
+        "trackside_verdict",
+        "1 for each verdict that holds, such as a straggler.",
+        [((*of_run, *_about(verdict)), 1.0) for verdict in _open_verdicts(run)],
+    )
+    text.family(
         "trackside_rank_throughput",
         "Samples a second of own working time.",
         [(labels, entry.throughput) for entry, labels in ranks],
@@ -93,6 +103,15 @@ def write_metrics(source: RunSource, wall: float) -> str:
         [((("run", run.id), ("name", name)), float(count)) for name, count in sorted(source.counters().items())],
     )
     return "\n".join(text.lines) + "\n"
+
+
+def _open_verdicts(run: RunDocument) -> list[Verdict]:
+    return [verdict for verdict in run.diagnosis.verdicts if verdict.active] if run.diagnosis is not None else []
+
+
+def _about(verdict: Verdict) -> Labels:
+    rank = "" if verdict.rank is None else str(verdict.rank)
+    return (("kind", verdict.kind), ("path", verdict.path), ("rank", rank), ("phase", verdict.phase or ""))
 
 
 def _seen(entry: RankEntry, wall: float) -> float | None:

@@ -7,6 +7,7 @@ from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    HeatAnswer,
     MetricEntry,
     RankEntry,
     ResourceRecord,
@@ -28,6 +29,10 @@ class RunSource(Protocol):
         ...
 
     def events(self) -> list[EventRecord]: ...
+    def heat(self, path: str) -> HeatAnswer:
+        """Step times of the ranks at or below `path` over the whole run, in a bounded number of cells."""
+        ...
+
     def graph(self) -> Any | None: ...
     def svg(self) -> str | None:
         """Already sanitised."""

@@ -14,9 +14,11 @@ from pathlib import Path
 import msgspec
 
 from trackside.errors import StoreError
+from trackside.run.diagnose.heat import thinned
 from trackside.sinks.protocol import RunSource
 from trackside.sinks.quiet import QuietSink
-from trackside.wire.documents import Baked, BakedSeries, Number, ResourceRecord
+from trackside.wire.documents import Baked, BakedSeries, HeatAnswer, Number, ResourceRecord
+from trackside.wire.ids import ROOT_PATH
 
 log = logging.getLogger("trackside.sinks")
 
@@ -25,6 +27,8 @@ DATA_BYTES = 2_500_000
 STEPS_OF_DETAIL = (1500, 700, 350, 150, 60)
 """Entries a curve may have; the first that fits the weight is taken."""
 MOST_RESOURCES = 1500
+HEAT_CELLS = 16_384
+"""Of one quantity of the heat map; about 100 KB."""
 DIGITS = 7
 """Significant digits of a curve's values; the Parquet files hold them whole."""
 
@@ -123,7 +127,14 @@ def _baked(source: RunSource, wall: float, series: list[BakedSeries]) -> Baked:
         series=series,
         graph=source.graph(),
         svg=source.svg(),
+        heat=_heat(source),
     )
+
+
+def _heat(source: RunSource) -> HeatAnswer | None:
+    """The heat map, coarser than the live one; None when there is none."""
+    heat = source.heat(ROOT_PATH)
+    return thinned(heat, HEAT_CELLS) if heat.step else None
 
 
 def thin(records: list[ResourceRecord], most: int = MOST_RESOURCES) -> list[ResourceRecord]:

@@ -33,6 +33,7 @@ class RunFolder:
         self.document = path / DOCUMENT
         self.report = path / "report.html"
         self.graph = path / "graph.json"
+        self.heat = path / "heat.json"
         self.svg = path / "graph.svg"
 
     @classmethod

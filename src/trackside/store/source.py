@@ -26,6 +26,7 @@ from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    HeatAnswer,
     MetricEntry,
     RankEntry,
     ResourceRecord,
@@ -162,6 +163,14 @@ class FolderSource:
     def events(self) -> list[EventRecord]:
         return self._view.events
 
+    def heat(self, path: str) -> HeatAnswer:
+        try:
+            heat = msgspec.json.decode(self.folder.heat.read_bytes(), type=HeatAnswer)
+        except (OSError, msgspec.DecodeError):
+            return HeatAnswer(ranks=[], step=[], time=[], own=[], data=[], wall=[])
+        below = {rank.rank for rank in self._view.ranks if is_below(rank.path, path)}
+        return heat if path == "root" else rows_of(heat, below)
+
     def graph(self) -> Any | None:
         try:
             return msgspec.json.decode(self.folder.graph.read_bytes())
@@ -217,6 +226,19 @@ class FolderSource:
 def is_below(path: str, top: str) -> bool:
     """Whether a path is `top` or lies below it."""
     return path == top or path.startswith(top + "/")
+
+
+def rows_of(heat: HeatAnswer, ranks: set[int]) -> HeatAnswer:
+    """The rows of some ranks."""
+    kept = [at for at, rank in enumerate(heat.ranks) if rank in ranks]
+    return HeatAnswer(
+        ranks=[heat.ranks[at] for at in kept],
+        step=heat.step,
+        time=heat.time,
+        own=[heat.own[at] for at in kept],
+        data=[heat.data[at] for at in kept],
+        wall=[heat.wall[at] for at in kept],
+    )
 
 
 def _listed(folder: RunFolder, value: Any, kind: type[Any]) -> Any:

@@ -8,6 +8,7 @@ from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    HeatAnswer,
     MetricEntry,
     RankCounts,
     RankEntry,
@@ -99,6 +100,13 @@ class MadeRun:
 
     def events(self) -> list[EventRecord]:
         return self.event_list
+
+    def heat(self, path: str) -> HeatAnswer:
+        rows = [rank for rank in self.entries if path in ("root", rank.path)]
+        cells: list[list[float | None]] = [[0.1, None] for _ in rows]
+        return HeatAnswer(
+            ranks=[rank.rank for rank in rows], step=[0, 1], time=[1.0, 2.0], own=cells, data=cells, wall=cells
+        )
 
     def graph(self) -> Any | None:
         return None

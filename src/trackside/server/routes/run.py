@@ -44,6 +44,10 @@ class RunRoutes:
         path = request.query_params.get("path", "root")
         return answers.json(request, self._source.resources(known_path(self._source, path)))
 
+    async def heat(self, request: Request) -> Response:
+        path = request.query_params.get("path", "root")
+        return answers.json(request, self._source.heat(known_path(self._source, path)))
+
     async def graph(self, request: Request) -> Response:
         return answers.json(request, self._source.graph())
 

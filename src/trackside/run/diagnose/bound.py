@@ -1,0 +1,103 @@
+"""What the job as a whole waits for most."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.run.diagnose.blame import OTHERS, own_times
+from trackside.run.diagnose.entries import Array
+from trackside.run.diagnose.window import WALL, Aligned
+from trackside.run.diagnose.words import duration
+from trackside.wire.documents import Bound
+
+BLOCKS = 64
+FEWEST_BLOCKS = 10
+DOMINATES = 0.4
+"""Part of the step that makes a cause stand out."""
+MEMORY_FULL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Where the time of a step goes, over the latest blocks."""
+
+    step_seconds: float | None
+    phases: dict[str, float]
+    """Median over ranks of the mean seconds a step."""
+    input_ratio: float | None
+    waiting_ratio: float | None
+    """Part of the step in collectives on the rank that waits least: what nobody's slowness explains."""
+    work_ratio: float | None
+    blocks: int
+
+
+def costs_of(view: Aligned) -> Costs:
+    """Measure them."""
+    view = view.latest(BLOCKS)
+    wall = _row_means(view.plane(WALL))
+    step = _median(wall)
+    phases = {name: _row_means(view.phase(name)) for name in view.window.names}
+    if step is None or step <= 0:
+        return Costs(None, {}, None, None, None, len(view.ids))
+    data = _median(phases["data"]) if "data" in phases else None
+    waits = [phases[name] for name in OTHERS if name in phases]
+    least = _least_waiting(waits) if waits else (0.0 if len(view.rows) == 1 else None)
+    own = _median(_row_means(own_times(view)))
+    return Costs(
+        step_seconds=step,
+        phases={name: mean for name, means in phases.items() if (mean := _median(means)) is not None},
+        input_ratio=None if data is None else min(1.0, data / step),
+        waiting_ratio=None if least is None else min(1.0, least / step),
+        work_ratio=None if own is None else max(0.0, min(1.0, (own - (data or 0.0)) / step)),
+        blocks=len(view.ids),
+    )
+
+
+def bound_of(costs: Costs, memory_ratio: float | None, *, has_laggard: bool) -> tuple[Bound | None, str]:
+    """The bound and a sentence with its figures.
+
+    Args:
+        costs: of the latest steps.
+        memory_ratio: of the fullest host or device; None: unknown.
+        has_laggard: whether a rank is behind, which explains some of the others' waiting.
+    """
+    if costs.step_seconds is None or costs.blocks < FEWEST_BLOCKS:
+        return None, "there are too few steps to tell"
+    if memory_ratio is not None and memory_ratio >= MEMORY_FULL:
+        return "memory", f"{memory_ratio:.0%} of the memory is in use; there is no room left"
+    step = duration(costs.step_seconds)
+    known: list[tuple[float, Bound, str]] = []
+    if costs.input_ratio is not None:
+        known.append((costs.input_ratio, "input", "waiting for data"))
+    if costs.waiting_ratio is not None:
+        known.append((costs.waiting_ratio, "communication", "in collectives on every rank"))
+    if costs.work_ratio is not None:
+        known.append((costs.work_ratio, "compute", "own work"))
+    if not known:
+        return None, f"a step takes {step}; what it goes into cannot be told"
+    ratio, bound, words = max(known)
+    if ratio < DOMINATES:
+        parts = ", ".join(f"{part:.0%} {what}" for part, _, what in sorted(known, reverse=True))
+        return None, f"nothing stands out: of a step of {step}, {parts}"
+    since = " (a rank that is behind makes the others wait as well)" if has_laggard else ""
+    return bound, f"{ratio:.0%} of a step of {step} is {words}{since}"
+
+
+def _least_waiting(waits: list[Array]) -> float | None:
+    """Mean waiting of the ranks that wait least: of one in ten, for the others are waited for by nobody."""
+    total = np.sum([np.nan_to_num(wait) for wait in waits], axis=0)
+    known = np.any([np.isfinite(wait) for wait in waits], axis=0)
+    if not known.any():
+        return None
+    return float(np.sort(total[known])[known.sum() // 10])
+
+
+def _row_means(values: Array) -> Array:
+    known = np.isfinite(values).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(known > 0, np.nansum(values, axis=1) / known, np.nan)
+
+
+def _median(values: Array) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else None

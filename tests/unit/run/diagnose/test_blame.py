@@ -1,0 +1,199 @@
+"""Who is blamed, in which phase, and who never is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.run.diagnose.simulate import PHASES, USUAL, Array, Job, Watch, slower
+from trackside.run.diagnose.entries import Entries
+from trackside.wire.documents import Verdict
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("phase", ["data", "forward", "backward", "optimizer", "rest"])
+def test_a_rank_that_is_behind_is_named_within_20_steps_and_nothing_else(ranks: int, phase: str) -> None:
+    watch = Watch(Job(ranks=ranks, seed=11, faults=[slower(1, phase, 0.5, 100)])).watch(160)
+    kind = "data starvation" if phase == "data" else "straggler"
+    assert watch.kinds() == {(kind, 1, phase)}
+    (opened, verdict), *_ = watch.said
+    assert 100 <= opened <= 120
+    assert abs((verdict.since_step or 0) - 100) <= 5
+    assert verdict.path == "root/node-0/rank1"
+
+
+def test_figures_and_words_of_a_verdict() -> None:
+    watch = Watch(Job(ranks=8, seed=3, sigma=0.05, faults=[slower(5, "data", 1.0, 50)])).watch(150)
+    (verdict,) = watch.diagnoser.book.open
+    assert verdict.own_seconds == pytest.approx(sum(USUAL.values()) + USUAL["data"], rel=0.05)
+    assert verdict.peer_seconds == pytest.approx(USUAL["data"], rel=0.1)
+    assert verdict.gain_seconds == pytest.approx(sum(USUAL.values()), rel=0.2)
+    assert verdict.text.startswith("rank 5 on node-0 waits for data 10")
+    assert "since step" in verdict.text
+    assert "the job would gain" in verdict.text
+    document = watch.diagnoser.document()
+    assert document is not None
+    assert document.bound == "compute"
+    assert document.gain_ratio == pytest.approx(0.47, abs=0.1)
+    assert watch.diagnoser.worst_by_path(["root/node-0/rank5"]) == {"root/node-0/rank5": "data starvation"}
+
+
+def test_a_verdict_clears_when_the_cause_is_gone_and_recurs_when_it_comes_back() -> None:
+    faults = [slower(3, "forward", 0.6, 60, 120), slower(3, "forward", 0.6, 240, 300)]
+    watch = Watch(Job(ranks=8, seed=4, faults=faults)).watch(400)
+    assert watch.kinds() == {("straggler", 3, "forward")}
+    assert [step for step, _ in watch.cleared] == pytest.approx([145, 325], abs=25)
+    assert [verdict.pattern for verdict in watch.diagnoser.book.over] == ["once", "recurring"]
+    assert not any(record.active for record in watch.run.events)
+
+
+def test_nobody_is_named_in_a_healthy_job() -> None:
+    for ranks, sigma in ((2, 0.1), (8, 0.3), (64, 0.1)):
+        job = Job(ranks=ranks, seed=7, sigma=sigma, checkpoint_every=90, checkpoint_by=0, evaluate_every=250)
+        watch = Watch(job).watch(500)
+        assert [verdict for _, verdict in watch.said if verdict.kind != "slow step"] == []
+
+
+def test_collective_time_is_nobodys_fault() -> None:
+    """All ranks wait long in collectives while nobody is behind: the network is slow."""
+    watch = Watch(Job(ranks=8, seed=5, wire_s=0.3)).watch(150)
+    document = watch.diagnoser.document()
+    assert watch.said == []
+    assert document is not None
+    assert document.bound == "communication"
+    assert "collectives on every rank" in document.bound_text
+
+
+def test_one_ranks_collective_time_is_not_its_own() -> None:
+    def waits(seconds: Array, numbers: Array) -> None:
+        seconds[:, 2, PHASES.index("collective")] += 5.0
+
+    watch = Watch(Job(ranks=4, seed=6, faults=[waits])).watch(120)
+    assert watch.said == []
+
+
+def test_waiting_for_data_everywhere_is_the_jobs() -> None:
+    watch = Watch(Job(ranks=4, seed=6, usual={**USUAL, "data": 0.25})).watch(150)
+    assert watch.kinds() == {("data starvation", None, "data")}
+    assert watch.said[0][1].path == "root"
+    document = watch.diagnoser.document()
+    assert document is not None
+    assert document.bound == "input"
+
+
+def test_regular_slow_steps_are_information() -> None:
+    watch = Watch(Job(ranks=8, seed=8, pause_chance=0.0, checkpoint_every=50, checkpoint_s=1.5)).watch(600)
+    assert watch.kinds() == {("slow step", None, "rest")}
+    (verdict,) = watch.diagnoser.book.open
+    assert verdict.pattern == "recurring"
+    assert "every 50 steps" in verdict.text
+    assert {record.severity for record in watch.run.events} == {"info"}
+
+
+def test_a_checkpoint_of_one_rank_says_which_and_blames_nobody() -> None:
+    job = Job(ranks=8, seed=8, pause_chance=0.0, checkpoint_every=50, checkpoint_s=1.5, checkpoint_by=0)
+    watch = Watch(job).watch(600)
+    assert watch.kinds() == {("slow step", 0, "rest")}
+    assert watch.said[0][1].path == "root"
+
+
+def test_a_larger_share_is_imbalance_not_slowness() -> None:
+    class Uneven(Job):
+        def _samples(self, numbers: Array) -> Array:
+            samples = super()._samples(numbers).reshape(-1, self.ranks)
+            samples[:, 2] *= 2
+            return samples.reshape(-1)
+
+    def more(seconds: Array, numbers: Array) -> None:
+        seconds[:, 2] *= 2
+
+    watch = Watch(Uneven(ranks=4, seed=9, faults=[more])).watch(150)
+    assert {(kind, rank) for kind, rank, _ in watch.kinds()} == {("imbalance", 2)}
+    shares = watch.diagnoser.suggested_shares()
+    assert shares[2] == pytest.approx(0.25, abs=0.02)
+    document = watch.diagnoser.document()
+    assert document is not None
+    assert [part.share for part in document.balance] == pytest.approx([0.2, 0.2, 0.4, 0.2], abs=0.01)
+
+
+def test_a_smaller_share_is_imbalance() -> None:
+    class Uneven(Job):
+        def _samples(self, numbers: Array) -> Array:
+            samples = super()._samples(numbers).reshape(-1, self.ranks)
+            samples[:, 3] /= 4
+            return samples.reshape(-1)
+
+    def less(seconds: Array, numbers: Array) -> None:
+        seconds[:, 3] /= 4
+
+    watch = Watch(Uneven(ranks=4, seed=9, faults=[less])).watch(150)
+    assert {(kind, rank) for kind, rank, _ in watch.kinds()} == {("imbalance", 3)}
+
+
+def test_a_slower_rank_gets_a_suggested_share() -> None:
+    watch = Watch(Job(ranks=4, seed=9, faults=[slower(1, "backward", 1.0, 0)])).watch(150)
+    assert watch.kinds() == {("straggler", 1, "backward")}
+    assert watch.diagnoser.suggested_shares()[1] == pytest.approx(1 / 7, abs=0.02)
+
+
+def test_a_single_rank_has_a_bound_and_no_verdict() -> None:
+    watch = Watch(Job(ranks=1, seed=1, usual={**USUAL, "data": 0.3}, wire_s=0.0)).watch(100)
+    document = watch.diagnoser.document()
+    assert watch.said == []
+    assert document is not None
+    assert document.bound == "input"
+
+
+def test_unknown_times_are_not_guessed() -> None:
+    class Blurred(Job):
+        def steps(self, count: int) -> Entries:
+            known = super().steps(count)
+            nothing = np.full(len(known), np.nan)
+            return replace(known, own=nothing, seconds=np.full_like(known.seconds, np.nan))
+
+    watch = Watch(Blurred(ranks=4, seed=1, faults=[slower(1, "data", 2.0, 0)])).watch(100)
+    assert watch.said == []
+    document = watch.diagnoser.document()
+    assert document is not None
+    assert document.bound is None
+    assert "cannot be told" in document.bound_text
+
+
+def test_what_is_known_of_the_phases_is_compared() -> None:
+    """Own time is unknown, waiting for data is not."""
+
+    class Half(Job):
+        def steps(self, count: int) -> Entries:
+            known = super().steps(count)
+            seconds = np.where(np.array(PHASES) == "data", known.seconds, np.nan)
+            return replace(known, own=np.full(len(known), np.nan), seconds=seconds)
+
+    watch = Watch(Half(ranks=4, seed=1, faults=[slower(1, "data", 1.0, 30)])).watch(100)
+    assert watch.kinds() == {("data starvation", 1, "data")}
+
+
+def test_a_rank_that_restarts_or_dies_takes_its_verdict_along() -> None:
+    watch = Watch(Job(ranks=4, seed=2, faults=[slower(1, "forward", 1.0, 0)])).watch(60)
+    assert [one.rank for one in watch.diagnoser.book.open] == [1]
+    watch.run.ranks[1].state = "failed"
+    watch.job.clock += 5
+    watch.tick()
+    assert watch.diagnoser.book.open == []
+    assert [one.rank for one in watch.diagnoser.book.over] == [1]
+
+
+def test_the_book_survives_a_checkpoint() -> None:
+    watch = Watch(Job(ranks=4, seed=2, faults=[slower(1, "forward", 1.0, 0, 200)])).watch(60)
+    kept = watch.diagnoser.snapshot()
+    again = Watch(watch.job, said=list(watch.said))
+    again.diagnoser.restore(kept)
+    again.run.ranks, again.run.events = watch.run.ranks, watch.run.events
+    again.run.event_marks, again.run.latest_events = watch.run.event_marks, watch.run.latest_events
+    before: list[Verdict] = list(again.diagnoser.book.open)
+    again.watch(100)
+    assert [one.id for one in again.diagnoser.book.open] == [one.id for one in before]
+    again.watch(140)
+    assert again.diagnoser.book.open == []
+    assert again.diagnoser.heat().step[0] == 0
