@@ -315,7 +315,8 @@ def test_d19_d20_ranks_alone_bring_the_sampling_and_one_of_a_host_samples_it(scr
     assert (codes, ended) == ([0, 0], 0)
     rows = pd.read_parquet(controller.folder / "resources").sort_values("time")
     of_host = rows[rows.path.str.fullmatch("root/[^/]+")]
-    assert of_host.time.diff().dropna().min() > 1, "one sampler, or they would come in pairs"
+    span_s = of_host.time.iloc[-1] - of_host.time.iloc[0]
+    assert len(of_host) <= span_s / 2 + 2, "one sampler, or there would be twice as many"
     assert of_host.memory_total.nunique() == 1
     assert of_host.cpu.dropna().between(0, 1).all()
     assert of_host.cpu_limit_source.isin(["host", "affinity", "cgroup v1", "cgroup v2"]).all()

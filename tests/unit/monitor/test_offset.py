@@ -41,3 +41,13 @@ def test_b33_a_slow_way_contradicts_nothing() -> None:
     exchange(clock, 0.0, 1.0, there=0.001, back=0.001)
     exchange(clock, 1.0, 1.0, there=8.0, back=0.001)
     assert clock.offset == pytest.approx(1.0)
+
+
+def test_d86_a_raw_difference_is_no_offset() -> None:
+    """Frames that had waited differed by 11.56 s where the clocks were 1.6 ms apart."""
+    clock = ClockOffset()
+    clock.take(100.0, 111.56, 111.5608)
+    assert clock.offset == pytest.approx(5.7796), "half of the way at most can be wrong"
+    clock.take(200.0, 200.0021, 200.001)
+    clock.take(300.0, 309.0, 309.1)
+    assert (clock.offset, clock.round_trip) == (pytest.approx(0.0016), pytest.approx(0.001))

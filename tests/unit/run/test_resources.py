@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.unit.run.play import WALL, Play
+from tests.unit.run.play import WALL, Play, batch
 from trackside.run import outputs
+from trackside.run.inputs import PointsArrived
 from trackside.wire import messages
 from trackside.wire.documents import ResourceRecord
 from trackside.wire.messages import GpuSample, HostSample, RankSample
@@ -100,6 +101,14 @@ def test_b17_d20_every_host_has_one_sampler_on_a_machine_without_gpus_too() -> N
     play = Play()
     sessions = {rank: play.hello(rank, world=6, host=f"n{rank // 2}") for rank in (1, 0, 3, 2, 4, 5)}
     assert appointed(play) == {sessions[0], sessions[2], sessions[4]}
+
+
+def test_b17_a_welcome_says_who_samples_the_host() -> None:
+    play = Play()
+    for rank, name in ((0, "a"), (1, "a"), (2, "b"), (3, "b")):
+        play.hello(rank, world=4, host=name)
+    replies = [reply for reply in play.asked(outputs.Reply) if isinstance(reply.message, messages.Welcome)]
+    assert [reply.message.sample_host for reply in replies] == [True, False, True, False]
 
 
 def test_b17_an_agent_samples_its_host_and_only_ranks_that_do_not_sample_themselves() -> None:
@@ -266,3 +275,28 @@ def test_d29_samples_live_on_wall_time_and_move_no_step() -> None:
     assert (metric.name, metric.points, metric.first_step, metric.last_step) == ("loss", 2, 5, 6)
     times = [record.time for record in play.machine.resource_records("root/a/rank0")]
     assert times == [WALL + 2 * n for n in range(1, 21)]
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_d86_figures_of_a_rank_whose_clock_is_off_are_those_of_now(ahead: float) -> None:
+    """How old a sample is, the controller's own clock says."""
+    play = Play()
+    session = play.hello(0, world=1)
+    for cpu in (0.1, 0.2, 0.3):
+        play.at += 2
+        message = messages.ResourceSample(time=WALL + ahead - cpu, interval_seconds=2.0, rank=gpu("u0"), host=host(cpu))
+        play.tell(session, message)
+    assert play.ranks[0].gpu is not None
+    record = whole(play)
+    assert (record.cpu, record.gpu_util, record.time) == (0.3, 0.5, play.now.wall)
+
+
+def test_d86_the_latest_value_is_the_one_that_was_logged_last_not_the_one_with_the_highest_time() -> None:
+    play = Play()
+    play.hello(0, world=1)
+    play.metric(0, "loss")
+    rows = batch([(0, 0, 1, 5.0), (0, 0, 2, 4.0), (0, 0, 3, 3.0)])
+    rows.time[:] = [WALL + 3600, WALL + 50, WALL]
+    play.do(PointsArrived(rows))
+    assert play.machine.last_values() == [("loss", 0, "a", 3.0)]
+    assert play.ranks[0].step == 3

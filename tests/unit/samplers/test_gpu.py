@@ -208,8 +208,10 @@ def test_d23_every_gpu_of_the_host_is_listed_and_ours_are_marked(machine: Machin
     assert len(rows) == 8
 
 
-def test_b15_a_host_whose_devices_only_torch_can_tell_apart_is_read_several_times_an_interval(machine: Machine) -> None:
-    gpus = machine.run(
+def test_b15_a_host_whose_devices_only_torch_can_tell_apart_is_read_several_times_an_interval(
+    machine: Machine, tmp_path: Path
+) -> None:
+    gpus, readings = machine.run(
         """
 import threading
 from trackside.monitor.sampling import Sampling
@@ -227,13 +229,15 @@ sampling.start()
 assert sink.came.wait(30)
 sampling.stop()
 assert sink.sample.rank.gpu is None
-out(sink.sample.host.gpus)
+out([sink.sample.host.gpus, open(os.environ["FAKE_NVML_CALLS"]).read().count("GetUtilizationRates")])
 """,
+        FAKE_NVML_CALLS=str(tmp_path / "calls"),
         FAKE_NVML_NAMES="Small|Big|Small|Small|Small|Small|Small|Small",
     )
     assert len(gpus) == 8
     assert {gpu["util_peak"] for gpu in gpus} == {0.8}
-    assert all(0.2 < gpu["util"] < 0.6 for gpu in gpus), "one reading would say 0.8"
+    assert all(0.2 < gpu["util"] < 0.6 for gpu in gpus)
+    assert readings >= 8 * 4, "at the end of an interval they are read once more in any case"
 
 
 def test_d27_an_interval_costs_few_calls_and_never_asks_for_processes(machine: Machine, tmp_path: Path) -> None:

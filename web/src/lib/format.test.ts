@@ -43,3 +43,11 @@ it("short times keep three digits", () => {
     "–", "0ms", "1µs", "85µs", "1.24ms", "10.0ms", "34.5ms", "99.4ms", "268ms", "1.5s",
   ]);
 });
+
+it("test_d85 a moment is of the reader's own zone, which is named", () => {
+  const at = new Date(1_700_000_000 * 1000);
+  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at).find((part) => part.type === "timeZoneName");
+  expect(format.moment(1_700_000_000)).toMatch(/^2023-11-1[45] \d\d:\d\d:20 \S+$/);
+  expect(format.moment(1_700_000_000).endsWith(` ${zone?.value}`)).toBe(true);
+  expect(format.moment(1_700_000_000)).toContain(`${String(at.getHours()).padStart(2, "0")}:`);
+});
