@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.axe import violations
 from tests.browser.fleet import Fleet
-from tests.conftest import ROOT, Witness
+from tests.conftest import Witness
 from trackside.wire import messages
 
-AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
 TABS = ("overview", "ranks", "resources", "model", "epochs", "config", "events")
 VALUES = [1.0, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.28]
 
@@ -162,15 +162,13 @@ def test_everyone_can_use_every_tab(fleet: Fleet, page: Page, scheme: str) -> No
         fleet.send(rank, messages.ResourceSample(time=time.time(), interval_seconds=2, host=host))
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.goto(fleet.url)
-    page.evaluate(AXE.read_text())
     for tab in TABS:
         page.evaluate(f"location.hash = '#path=root&tab={tab}'")
         expect(page.get_by_role("navigation", name="Parts").locator("[aria-current=page]")).to_have_text(
             re.compile(tab, re.I)
         )
         expect(page.get_by_role("main")).not_to_be_empty()
-        found = page.evaluate("axe.run({resultTypes: ['violations']})")
-        assert [f"{v['id']}: {[n['html'] for n in v['nodes'][:3]]}" for v in found["violations"]] == [], tab
+        assert violations(page) == [], tab
 
 
 def test_keys_alone_are_enough(fleet: Fleet, page: Page) -> None:

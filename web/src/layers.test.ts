@@ -1,4 +1,4 @@
-// Imports run one way: app > views > state | charts > wire > lib, and net > wire. Only charts know uPlot.
+// Imports run one way: app > views > state | charts > wire > lib, and net > wire. Only charts know uPlot and dagre.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -22,7 +22,7 @@ function violations(file: string, text: string): string[] {
     if (target.startsWith(".")) {
       const to = relative(ROOT, resolve(dirname(file), target)).split("/")[0] ?? "";
       if (to !== layer && !(MAY[layer] ?? []).includes(to)) found.push(`${relative(ROOT, file)} imports ${to}`);
-    } else if (target === "uplot" && layer !== "charts") found.push(`${relative(ROOT, file)} imports uPlot`);
+    } else if (["uplot", "@dagrejs/dagre"].includes(target) && layer !== "charts") found.push(`${relative(ROOT, file)} imports ${target}`);
   }
   if (/^export default/m.test(text)) found.push(`${relative(ROOT, file)} has a default export`);
   return found;

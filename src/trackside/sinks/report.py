@@ -29,6 +29,8 @@ STEPS_OF_DETAIL = (1500, 700, 350, 150, 60)
 MOST_RESOURCES = 1500
 HEAT_CELLS = 16_384
 """Of one quantity of the heat map; about 100 KB."""
+LATER = "assets/later/"
+"""Where the built page has the scripts that it loads when they are first needed."""
 DIGITS = 7
 """Significant digits of a curve's values; the Parquet files hold them whole."""
 
@@ -60,7 +62,7 @@ def inline_page(files: Mapping[str, bytes], data: bytes, title: str) -> bytes:
         title: of the document.
     """
     index = _PRELOAD.sub(b"", files["index.html"])
-    scripts, styles = _contents(_SCRIPT, index, files), _contents(_STYLE, index, files)
+    scripts, styles = _later(files) + _contents(_SCRIPT, index, files), _contents(_STYLE, index, files)
     body = _STYLE.sub(b"", _SCRIPT.sub(b"", index))
     scripts = [_safe_script(script) for script in scripts]
     head = _policy(scripts, styles) + b"".join(b"<style>%s</style>" % style for style in styles)
@@ -70,6 +72,13 @@ def inline_page(files: Mapping[str, bytes], data: bytes, title: str) -> bytes:
     body = _insert(body, b"<meta charset", head, after=b">")
     place = body.rfind(b"</body>")
     return body + tail if place < 0 else body[:place] + tail + body[place:]
+
+
+def _later(files: Mapping[str, bytes]) -> list[bytes]:
+    """Scripts that the live page loads when they are first needed. A report has them from the start, before the page's own:
+    each stands alone and announces itself, since nothing inside a file can be imported.
+    """
+    return [content for path, content in sorted(files.items()) if path.startswith(LATER) and path.endswith(".js")]
 
 
 def _contents(pattern: "re.Pattern[bytes]", index: bytes, files: Mapping[str, bytes]) -> list[bytes]:

@@ -31,6 +31,7 @@ FILES = {
     "assets/index-12345678.js": SCRIPT,
     "assets/style-12345678.css": b"body{color:red}",
     "assets/graph-12345678.js": b"graph",
+    "assets/later/arrange-12345678.js": b"globalThis.arrange = '</script>'",
 }
 
 
@@ -56,8 +57,14 @@ def test_b50_the_report_is_one_file_with_everything_inside(page):
     assert data.series[0].min == ["NaN"]
 
 
+def test_what_the_live_page_loads_later_runs_before_the_pages_own_script(page):
+    scripts = re.findall(rb'<script type="module">(.*?)</script>', page, re.DOTALL)
+    assert [b"globalThis.arrange" in script for script in scripts] == [True, False]
+    assert b"graph" not in scripts
+
+
 def test_nothing_in_the_data_ends_its_element(page):
-    assert page.count(b"</script>") == 2
+    assert page.count(b"</script>") == 3
     assert b"<script>alert" not in page
     assert data_of(page).run.metadata == {"note": "</script><script>alert(1)</script>"}
     assert b"<title>&lt;b&gt;tiny&lt;/b&gt; \xc2\xb7 Trackside</title>" in page
@@ -73,9 +80,9 @@ def test_data_is_escaped_and_reads_the_same():
 
 def test_the_policy_names_exactly_what_runs(page):
     policy = re.search(rb'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1].decode()
-    script = re.search(rb'<script type="module">(.*?)</script>', page, re.DOTALL)[1]
+    scripts = re.findall(rb'<script type="module">(.*?)</script>', page, re.DOTALL)
     style = re.search(rb"<style>(.*?)</style>", page, re.DOTALL)[1]
-    for part in (script, style):
+    for part in (*scripts, style):
         assert f"'sha256-{base64.b64encode(hashlib.sha256(part).digest()).decode()}'" in policy
     assert policy.startswith("default-src 'none'")
     assert "connect-src" not in policy

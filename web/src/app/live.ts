@@ -1,11 +1,14 @@
 // The live page's composition: the link's events become changes of the model, at most ten times a second.
 
+import { arranging } from "../charts/arranging";
 import { getDocument, getText, HttpError } from "../net/api";
 import { Link } from "../net/link";
 import type { Change } from "../state/model";
 import { NoSuchSeries, type SeriesSource } from "../state/curves";
 import { Page } from "../state/page";
 import { isOver } from "../state/model";
+import { asHeat } from "../wire/diagnosis";
+import { asGraph } from "../wire/graph";
 import {
   asEpoch,
   asEpochs,
@@ -27,7 +30,9 @@ const EAGER_RESOURCES_RANKS = 64;
 export function livePage(base: string): Page {
   const page: Page = new Page("live", seriesOf(base), {
     resources: (path) => loadResources(base, page, path),
-    svg: () => getText(base, "graph.svg").catch(() => null),
+    heat: async () => void (page.heat.value = await getDocument(base, "api/v1/heat", asHeat)),
+    graph: async () => void (page.graph.value = (await getDocument(base, "api/v1/graph", asGraph)) ?? page.graph.peek()),
+    svg: async () => void (page.svg.value = await getText(base, "graph.svg")),
   });
   new Feed(base, page).start();
   return page;
@@ -231,7 +236,11 @@ class Feed {
 
   /** The controller will leave: whatever may still be asked for is fetched now. */
   private keepEverything(): void {
-    const { curves, model } = this.page;
+    const { curves, model, requests } = this.page;
+    const { run, ranks } = model.peek();
+    const wanted = [ranks.some((rank) => rank.step_seconds !== null) && requests.heat, run?.has_graph === true && requests.graph, run?.has_svg === true && requests.svg];
+    if (run?.has_graph === true) void arranging().catch(() => undefined);
+    for (const ask of wanted) if (ask !== false) void ask().catch(() => undefined);
     const names = model.peek().metrics.map((metric) => metric.name);
     const axes = ["step", "relative", "time", "epoch"] as const;
     curves.preload(axes.flatMap((axis) => names.map((name) => curves.get(name, "root", axis))));

@@ -10,7 +10,8 @@ export function reportPage(): Page | null {
   if (text === undefined || text === "") return null;
   const baked = asBaked(JSON.parse(text));
   const source = bakedSource(baked.series, baked.run.started_at);
-  const requests = { resources: () => Promise.resolve(), svg: () => Promise.resolve(baked.svg) };
+  const nothing = () => Promise.resolve();
+  const requests = { resources: nothing, heat: nothing, graph: nothing, svg: nothing };
   const page = new Page("report", source, requests, baked.written_at);
   const at = performance.now();
   page.change([
@@ -21,6 +22,9 @@ export function reportPage(): Page | null {
     { kind: "events", events: baked.events },
     { kind: "resources", records: baked.resources, fresh: true },
   ]);
+  page.heat.value = baked.heat;
+  page.graph.value = baked.graph;
+  page.svg.value = baked.svg;
   page.curves.frozen = true;
   return page;
 }

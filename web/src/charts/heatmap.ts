@@ -1,12 +1,15 @@
 // Draws a heat map on a canvas. The scale (after cividis) reads the same for colour-blind eyes and in grey.
 
 import type { Heat } from "../state/heat";
+import { median } from "../state/load";
 import { palette } from "./palette";
 
 const STOPS = ["#00224e", "#34456b", "#666970", "#958f78", "#cbba69", "#fee838"].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 const LABEL_PX = 62;
 const AXIS_PX = 20;
-const LABEL_ROWS = 64;
+const HIGHEST_PX = 560;
+const ROW_PX = 18;
+const LINE_PX = 13;
 
 export interface HeatLayout {
   left: number;
@@ -16,9 +19,9 @@ export interface HeatLayout {
 }
 
 export function heatLayout(rows: number, width: number): HeatLayout {
-  const rowHeight = Math.max(1, Math.min(18, Math.floor(560 / Math.max(1, rows))));
-  const left = rows <= LABEL_ROWS ? LABEL_PX : 0;
-  return { left, width: Math.max(1, width - left), rowHeight, height: rows * rowHeight + AXIS_PX };
+  const room = HIGHEST_PX / Math.max(1, rows);
+  const rowHeight = room >= 1 ? Math.min(ROW_PX, Math.floor(room)) : room;
+  return { left: LABEL_PX, width: Math.max(1, width - LABEL_PX), rowHeight, height: Math.round(rows * rowHeight) + AXIS_PX };
 }
 
 /** A colour of the scale; `share` 0 to 1. */
@@ -31,30 +34,73 @@ export function heatColor(share: number): [number, number, number] {
   return [mix(0), mix(1), mix(2)];
 }
 
-export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLayout, xText: (x: number) => string): void {
+export interface Cell {
+  row: number;
+  column: number;
+}
+
+/** The cell under a point of the canvas, or null beside them. */
+export function cellAt(heat: Heat, layout: HeatLayout, x: number, y: number): Cell | null {
+  const columns = heat.cells[0]?.length ?? 1;
+  const row = Math.floor(y / layout.rowHeight);
+  const column = Math.floor(((x - layout.left) / layout.width) * columns);
+  return row >= 0 && row < heat.rows.length && column >= 0 && column < columns ? { row, column } : null;
+}
+
+/** Where an arrow key leads from a cell; from none, into the first that is seen. Null for other keys. */
+export function cellBy(key: string, from: Cell | null, heat: Heat): Cell | null {
+  const columns = heat.cells[0]?.length ?? 1;
+  const steps: Record<string, [number, number]> = {
+    ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
+    PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -columns], End: [0, columns],
+  };
+  const step = steps[key];
+  if (step === undefined) return null;
+  const odd = heat.rows.findIndex((row) => row.rank === heat.odd?.rank);
+  if (from === null) return { row: Math.max(0, odd), column: columns - 1 };
+  const clamp = (value: number, most: number) => Math.min(most - 1, Math.max(0, value));
+  return { row: clamp(from.row + step[0], heat.rows.length), column: clamp(from.column + step[1], columns) };
+}
+
+export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLayout, pointed: Cell | null, xText: (x: number) => string): void {
   const ratio = devicePixelRatio;
   canvas.width = Math.round((layout.left + layout.width) * ratio);
   canvas.height = Math.round(layout.height * ratio);
   const ctx = canvas.getContext("2d");
   if (ctx === null) return;
   ctx.scale(ratio, ratio);
-  const picture = pixels(heat);
+  const picture = pixels(heat, Math.ceil(heat.rows.length * layout.rowHeight * ratio));
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(picture, layout.left, 0, layout.width, heat.rows.length * layout.rowHeight);
   paintLabels(ctx, heat, layout, xText);
+  if (pointed !== null) paintPointed(ctx, heat, layout, pointed);
 }
 
-/** One pixel a cell; the canvas stretches it. */
-function pixels(heat: Heat): HTMLCanvasElement {
+/** The row's edges and the cell's frame, in a colour that stands out from the scale. */
+function paintPointed(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, { row, column }: Cell): void {
+  const columns = heat.cells[0]?.length ?? 1;
+  const width = layout.width / columns;
+  const x = layout.left + column * width;
+  const y = row * layout.rowHeight;
+  ctx.strokeStyle = palette().text;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(layout.left - 0.5, y - 0.5, layout.width, Math.max(2, layout.rowHeight) + 1);
+  ctx.lineWidth = 2;
+  ctx.strokeRect(x - 1, y - 1, Math.max(3, width) + 2, Math.max(3, layout.rowHeight) + 2);
+}
+
+/** One pixel a cell; the canvas stretches it. Where rows share a line, the one that differs most is seen. */
+function pixels(heat: Heat, lines: number): HTMLCanvasElement {
   const picture = document.createElement("canvas");
   const columns = heat.cells[0]?.length ?? 0;
+  const rows = sharedLines(heat.cells, lines);
   picture.width = Math.max(1, columns);
-  picture.height = Math.max(1, heat.rows.length);
+  picture.height = Math.max(1, rows.length);
   const ctx = picture.getContext("2d");
   if (ctx === null) return picture;
   const image = ctx.createImageData(picture.width, picture.height);
   const span = heat.high - heat.low || 1;
-  heat.cells.forEach((line, y) =>
+  rows.forEach((line, y) =>
     line.forEach((value, x) => {
       if (value === null) return;
       image.data.set([...heatColor((value - heat.low) / span), 255], (y * picture.width + x) * 4);
@@ -64,17 +110,41 @@ function pixels(heat: Heat): HTMLCanvasElement {
   return picture;
 }
 
+/** At most so many lines of cells; of rows that fall together each column keeps the value farthest from their neighbours'. */
+export function sharedLines(cells: (number | null)[][], lines: number): (number | null)[][] {
+  if (cells.length <= lines) return cells;
+  const columns = cells[0]?.length ?? 0;
+  const usual = Array.from({ length: columns }, (_, x) => median(cells.map((row) => row[x])));
+  return Array.from({ length: lines }, (_, line) => {
+    const group = cells.slice(Math.floor((line * cells.length) / lines), Math.max(1, Math.floor(((line + 1) * cells.length) / lines)));
+    return usual.map((middle, x) => farthest(group.map((row) => row[x] ?? null), middle));
+  });
+}
+
+function farthest(values: (number | null)[], from: number | null): number | null {
+  const distance = (value: number | null) => (value === null || from === null ? -1 : Math.abs(value - from));
+  return values.reduce((far, value) => (distance(value) > distance(far) ? value : far), null);
+}
+
 function paintLabels(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, xText: (x: number) => string): void {
   const colors = palette();
   const bottom = heat.rows.length * layout.rowHeight;
   ctx.font = colors.font;
   ctx.fillStyle = colors.muted;
   ctx.textBaseline = "middle";
-  if (layout.left > 0) {
-    const stride = Math.ceil(13 / layout.rowHeight);
-    heat.rows.forEach((row, i) => {
-      if (i % stride === 0) ctx.fillText(`rank ${row.rank}`, 0, (i + 0.5) * layout.rowHeight);
-    });
+  const odd = heat.rows.findIndex((row) => row.rank === heat.odd?.rank);
+  const middle = (i: number) => Math.min(bottom - LINE_PX / 2, Math.max(LINE_PX / 2, (i + 0.5) * layout.rowHeight));
+  let free = 0;
+  heat.rows.forEach((row, i) => {
+    const y = middle(i);
+    if (i === odd || y - LINE_PX / 2 < free || (odd >= 0 && Math.abs(y - middle(odd)) < LINE_PX)) return;
+    ctx.fillText(`rank ${row.rank}`, 0, y);
+    free = y + LINE_PX / 2;
+  });
+  if (odd >= 0) {
+    ctx.fillStyle = colors.text;
+    ctx.fillText(`▸ ${heat.rows[odd]?.rank ?? ""}`, 0, middle(odd));
+    ctx.fillStyle = colors.muted;
   }
   ctx.textBaseline = "bottom";
   ctx.fillText(xText(heat.from), layout.left, bottom + AXIS_PX - 2);

@@ -7,6 +7,8 @@ export interface HeatRow {
   path: string;
   x: number[];
   values: (number | null)[];
+  /** Where each value's span began, when it holds for a span and not for a moment. */
+  from?: number[];
 }
 
 export interface Heat {
@@ -23,22 +25,34 @@ export interface Heat {
 }
 
 const FEW = 3;
+/** Spans differ in length: so many cells for each keep their ends near where they were. */
+const FINER = 4;
 const ODD_DEVIATIONS = 4;
 const ODD_RATIO = 0.05;
+/** The colour scale spans at least this part of the usual value. */
+const LEAST_SPAN = 0.2;
 
 /** Means of equal spans of x, at most `columns` of them. Null when there is no value at all. */
 export function heatOf(rows: HeatRow[], columns: number): Heat | null {
   const withData = rows.filter((row) => row.x.length > 0);
-  const from = Math.min(...withData.map((row) => row.x[0] ?? Infinity));
+  const from = Math.min(...withData.map((row) => row.from?.[0] ?? row.x[0] ?? Infinity));
   const to = Math.max(...withData.map((row) => row.x[row.x.length - 1] ?? -Infinity));
   if (!(from <= to)) return null;
-  const longest = Math.max(...withData.map((row) => row.x.length));
+  const longest = Math.max(...withData.map((row) => row.x.length * (row.from === undefined ? 1 : FINER)));
   const count = Math.max(1, Math.min(columns, longest));
-  const cells = rows.map((row) => bucketed(row, from, to, count));
+  const cells = rows.map((row) => (row.from === undefined ? bucketed(row, from, to, count) : spanned(row, row.from, from, to, count)));
   const known = cells.flat().filter((value): value is number => value !== null).sort((a, b) => a - b);
   if (known.length === 0) return null;
-  const at = (share: number) => known[Math.round(share * (known.length - 1))] ?? 0;
-  return { rows, cells, low: at(0.01), high: at(0.99), from, to, odd: oddOf(rows, cells) };
+  const odd = oddOf(rows, cells);
+  return { rows, cells, ...scaleOf(known, odd), from, to, odd };
+}
+
+/** Nearly all values, the odd row's too; wide enough that mere noise does not look like a difference. */
+function scaleOf(sorted: number[], odd: Heat["odd"]): { low: number; high: number } {
+  const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+  const low = Math.min(at(0.01), odd?.mean ?? Infinity);
+  const high = Math.max(at(0.99), odd?.mean ?? -Infinity);
+  return { low, high: Math.max(high, low + Math.abs(at(0.5)) * LEAST_SPAN) };
 }
 
 function bucketed(row: HeatRow, from: number, to: number, count: number): (number | null)[] {
@@ -53,6 +67,27 @@ function bucketed(row: HeatRow, from: number, to: number, count: number): (numbe
     hits[place] = (hits[place] ?? 0) + 1;
   });
   return sums.map((sum, i) => ((hits[i] ?? 0) > 0 ? sum / (hits[i] ?? 1) : null));
+}
+
+/** Each value counts as long as it held: a cell is the mean over its own stretch of time. */
+function spanned(row: HeatRow, begins: number[], from: number, to: number, count: number): (number | null)[] {
+  const sums: number[] = new Array(count).fill(0);
+  const weights: number[] = new Array(count).fill(0);
+  const width = (to - from || 1) / count;
+  row.x.forEach((end, i) => {
+    const value = row.values[i];
+    if (value === null || value === undefined || !Number.isFinite(value)) return;
+    const begin = Math.min(begins[i] ?? end, end);
+    const first = Math.min(count - 1, Math.max(0, Math.floor((begin - from) / width)));
+    const last = Math.min(count - 1, Math.max(first, Math.ceil((end - from) / width) - 1));
+    for (let place = first; place <= last; place++) {
+      const overlap = Math.min(end, from + (place + 1) * width) - Math.max(begin, from + place * width);
+      const weight = Math.max(overlap, width * 1e-6);
+      sums[place] = (sums[place] ?? 0) + value * weight;
+      weights[place] = (weights[place] ?? 0) + weight;
+    }
+  });
+  return sums.map((sum, i) => ((weights[i] ?? 0) > 0 ? sum / (weights[i] ?? 1) : null));
 }
 
 function oddOf(rows: HeatRow[], cells: (number | null)[][]): Heat["odd"] {

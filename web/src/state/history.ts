@@ -1,18 +1,19 @@
-// What the stream says of each rank right now, kept while the page is open: step times have no series of their own.
+// What the stream says of each rank right now, kept while the page is open: it goes on from where the server's heat map ends.
 
 import type { RankEntry } from "../wire/types.gen";
 import { ownStep } from "./standings";
-import type { HeatRow } from "./heat";
 
 const KEPT = 600;
 const EVERY_MS = 1000;
+/** A value holds at most so long, seconds: what came while nobody listened is not made up. */
+const HOLDS_S = 5;
 
-export type Watched = "own step" | "data wait";
-
-interface Moment {
+export interface Moment {
   /** Seconds since the run's start. */
   at: number;
-  ranks: Map<number, { own: number | null; data: number | null }>;
+  /** Since when it holds, seconds since the run's start. */
+  from: number;
+  ranks: Map<number, { own: number | null; data: number | null; wall: number | null }>;
 }
 
 export class RankHistory {
@@ -23,19 +24,19 @@ export class RankHistory {
   take(ranks: RankEntry[], at: number, nowMs: number): void {
     if (nowMs - this.lastMs < EVERY_MS) return;
     this.lastMs = nowMs;
-    this.moments.push({ at, ranks: new Map(ranks.map((rank) => [rank.rank, { own: ownStep(rank), data: rank.phases["data"] ?? null }])) });
-    if (this.moments.length > KEPT) this.moments = this.moments.filter((_, i) => i % 2 === 0 || i > KEPT / 2);
+    const before = this.moments[this.moments.length - 1]?.at ?? at - 1;
+    const entries = ranks.map((rank) => [rank.rank, { own: ownStep(rank), data: rank.phases["data"] ?? null, wall: rank.step_seconds }] as const);
+    this.moments.push({ at, from: Math.max(before, at - HOLDS_S), ranks: new Map(entries) });
+    if (this.moments.length > KEPT) this.moments = this.moments.filter((_, i) => i % 2 === 0 || i > KEPT / 2).map(closed);
   }
 
-  rows(ranks: RankEntry[], what: Watched): HeatRow[] {
-    return ranks.map((rank) => ({
-      rank: rank.rank,
-      path: rank.path,
-      x: this.moments.map((moment) => moment.at),
-      values: this.moments.map((moment) => {
-        const then = moment.ranks.get(rank.rank);
-        return (what === "own step" ? then?.own : then?.data) ?? null;
-      }),
-    }));
+  /** Moments later than `x`, their spans cut at it. */
+  since(x: number): Moment[] {
+    return this.moments.filter(({ at }) => at > x).map((moment) => (moment.from < x ? { ...moment, from: x } : moment));
   }
+}
+
+/** After a neighbour went, a value holds from the one before it, within what it may hold. */
+function closed(moment: Moment, i: number, all: Moment[]): Moment {
+  return { ...moment, from: Math.max(all[i - 1]?.at ?? moment.from, moment.at - HOLDS_S) };
 }

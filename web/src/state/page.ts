@@ -2,8 +2,9 @@
 
 import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import { recall, recallSet, remember, rememberSet } from "../lib/remember";
-import type { RankEntry, RunDocument } from "../wire/types.gen";
+import type { GraphDocument, HeatAnswer, RankEntry, RunDocument } from "../wire/types.gen";
 import { Curves, type SeriesSource, type Zoom } from "./curves";
+import type { Folds } from "./graph/fold";
 import { RankHistory } from "./history";
 import { EMPTY, isOver, reduce, type Change, type Model } from "./model";
 import { formatView, isWithin, parentOf, parseView, type View } from "./view";
@@ -13,11 +14,16 @@ export type Mode = "live" | "report";
 export type Connection = "connecting" | "live" | "disconnected" | "over" | "other run" | "report";
 export type Theme = "system" | "dark" | "light";
 
-/** What the page can ask for beyond the stream. */
+/** What the page can ask for beyond the stream; resolved when it is there. What cannot be had leaves what is known. */
 export interface Requests {
-  /** Loads all resource samples below a path; resolved when they are in the model. */
+  /** All resource samples below a path, into the model. */
   resources(path: string): Promise<void>;
-  svg(): Promise<string | null>;
+  /** What every rank's steps took, into `heat`. */
+  heat(): Promise<void>;
+  /** The model's graph, into `graph`. */
+  graph(): Promise<void>;
+  /** The user's drawing of the model, into `svg`. */
+  svg(): Promise<void>;
 }
 
 export class Page {
@@ -38,6 +44,11 @@ export class Page {
   /** Metrics over which the ranks are laid. */
   readonly spread: Signal<ReadonlySet<string>> = signal(new Set<string>());
   readonly dismissed: Signal<number> = signal(-1);
+  readonly heat: Signal<HeatAnswer | null> = signal(null);
+  readonly graph: Signal<GraphDocument | null> = signal(null);
+  readonly svg: Signal<string | null> = signal(null);
+  /** What is unfolded of the model, and of which one. */
+  readonly folds: Signal<Folds & { structure: string | null }> = signal({ structure: null, open: new Set(), pages: new Map() });
   readonly curves: Curves;
   readonly history = new RankHistory();
 

@@ -8,12 +8,12 @@ import { Icon, type IconName } from "./Icon";
 /** One sentence on the state of things when there is something to say or to do. */
 export function Banners() {
   return (
-    <>
+    <section aria-label="Notices">
       <ReportBanner />
       <LinkBanner />
       <RunBanner />
       <ProblemBanner />
-    </>
+    </section>
   );
 }
 

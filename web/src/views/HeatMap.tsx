@@ -1,57 +1,51 @@
-import { useSignal } from "@preact/signals";
+import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { heatLayout, paintHeat } from "../charts/heatmap";
+import { cellAt, cellBy, heatLayout, paintHeat, type Cell } from "../charts/heatmap";
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
 import { GAUGES, unitOf } from "../state/gauges";
-import { heatOf, type HeatRow } from "../state/heat";
+import { heatOf, type Heat, type HeatRow } from "../state/heat";
+import type { Page } from "../state/page";
 import { spreadOf } from "../state/spread";
-import { ordered } from "../state/standings";
+import { ordered, ownStep } from "../state/standings";
+import { isStepTime, stepRows } from "../state/steptimes";
 import type { RankEntry } from "../wire/types.gen";
 import { usePage } from "./context";
 import { unitFormat } from "./GaugeCharts";
 import { leadMetric } from "./Learning";
 
-const COLUMNS = 240;
+const COLUMNS = 480;
+const REFRESH_MS = 20_000;
 const RANK_GAUGES = GAUGES.filter((gauge) => gauge.of === "rank");
+const STEP_TITLES = { "own step": "own step time", "data wait": "data wait", "whole step": "step time with waiting" };
 
 /** A row a rank, time to the right: the row that is different is seen at once. */
 export function HeatMap() {
   const page = usePage();
   const lead = leadMetric(page.metricNames.value);
-  const choice = useSignal(page.mode === "report" ? "gpu" : "own step");
+  const hasSteps = page.heat.value !== null || page.ranks.value.some((rank) => ownStep(rank) !== null);
+  const chosen = useSignal<string | null>(null);
+  const choice = chosen.value ?? (hasSteps ? "own step" : "gpu");
   const ranks = useMemo(() => ordered(page.ranks.value, { column: "rank", descending: false }), [page.ranks.value]);
   useEffect(() => void page.requests.resources("root").catch(() => undefined), []);
-  const rows = useRows(choice.value, ranks, lead);
+  useHeatAnswer(page, hasSteps);
+  const rows = useRows(choice, ranks, lead);
   const heat = useMemo(() => heatOf(rows, COLUMNS), [rows]);
-  const show = valueFormat(choice.value);
-  const pointed = useSignal<{ row: number; column: number } | null>(null);
-  const cell = pointed.value;
-  const value = cell === null ? null : (heat?.cells[cell.row]?.[cell.column] ?? null);
+  const show = valueFormat(choice);
+  const pointed = useSignal<Cell | null>(null);
   return (
     <section class="panel heat" aria-label="Heat map">
       <header class="panel-head">
         <h2>Heat map</h2>
         <label class="field">
-          <select value={choice.value} aria-label="Gauge" onChange={(event) => (choice.value = event.currentTarget.value)}>
-            {page.mode === "live" && (
-              <>
-                <option value="own step">own step time</option>
-                <option value="data wait">data wait</option>
-              </>
-            )}
-            {RANK_GAUGES.map((gauge) => (
-              <option key={gauge.key} value={gauge.key}>
-                {gauge.title}
-              </option>
-            ))}
-            {lead !== null && <option value="metric">{plain(lead)}</option>}
+          <select value={choice} aria-label="Gauge" onChange={(event) => (chosen.value = event.currentTarget.value)}>
+            <Options hasSteps={hasSteps} lead={lead} />
           </select>
         </label>
         <span class="panel-note">
           {heat?.odd != null && (
             <>
-              ▲ rank {heat.odd.rank} differs most: {show(heat.odd.mean)}, usual {show(heat.odd.usual)}
+              ▸ rank {heat.odd.rank} differs most: {show(heat.odd.mean)}, usual {show(heat.odd.usual)}
             </>
           )}
         </span>
@@ -62,35 +56,70 @@ export function HeatMap() {
         )}
       </header>
       {heat === null ? (
-        <p class="heat-none">{noneWords(choice.value)}</p>
+        <p class="heat-none">{isStepTime(choice) ? "No step has been timed yet." : "No rank has reported this."}</p>
       ) : (
         <HeatCanvas heat={heat} pointed={pointed} onPick={(row) => page.show({ path: row.path, tab: "overview" }, true)} />
       )}
-      <p class="heat-reading figure" aria-live="off">
-        {cell !== null && heat !== null
-          ? `rank ${heat.rows[cell.row]?.rank ?? ""} · ${format.clock(heat.from + ((cell.column + 0.5) / (heat.cells[0]?.length ?? 1)) * (heat.to - heat.from))} since start · ${value === null ? "no value" : show(value)}`
-          : "point at a cell to read it, click a row to descend"}
+      <p class="heat-reading figure" role="status">
+        {reading(heat, pointed.value, show)}
       </p>
     </section>
   );
 }
 
-function noneWords(choice: string): string {
-  if (choice === "own step" || choice === "data wait") return "Step times are gathered while this page is open; nothing has come yet.";
-  return "No rank has reported this.";
+function Options({ hasSteps, lead }: { hasSteps: boolean; lead: string | null }) {
+  return (
+    <>
+      {hasSteps &&
+        Object.entries(STEP_TITLES).map(([key, title]) => (
+          <option key={key} value={key}>
+            {title}
+          </option>
+        ))}
+      {RANK_GAUGES.map((gauge) => (
+        <option key={gauge.key} value={gauge.key}>
+          {gauge.title}
+        </option>
+      ))}
+      {lead !== null && <option value="metric">{plain(lead)}</option>}
+    </>
+  );
+}
+
+function reading(heat: Heat | null, cell: Cell | null, show: (value: number) => string): string {
+  const row = cell === null ? undefined : heat?.rows[cell.row];
+  if (heat === null || cell === null || row === undefined) return "point at a cell to read it, click a row to descend; arrow keys and Enter do the same";
+  const value = heat.cells[cell.row]?.[cell.column] ?? null;
+  const width = (heat.to - heat.from) / (heat.cells[0]?.length ?? 1);
+  return `rank ${row.rank} · ${format.clock(heat.from + (cell.column + 0.5) * width)} since start · ${value === null ? "no value" : show(value)}`;
+}
+
+/** The whole run's step times are asked for when this is opened, and again now and then while the run goes on. */
+function useHeatAnswer(page: Page, hasSteps: boolean): void {
+  const isLive = hasSteps && page.mode === "live" && !page.isOver.value;
+  useEffect(() => {
+    if (!hasSteps) return undefined;
+    const ask = () => {
+      if (!document.hidden) void page.requests.heat().catch(() => undefined);
+    };
+    ask();
+    const timer = isLive ? setInterval(ask, REFRESH_MS) : undefined;
+    return () => clearInterval(timer);
+  }, [hasSteps, isLive]);
 }
 
 function valueFormat(choice: string): (value: number) => string {
-  if (choice === "own step" || choice === "data wait") return (value) => format.duration(value);
+  if (isStepTime(choice)) return (value) => format.fine(value);
   const unit = unitOf(choice);
   return unit === null ? (value) => format.metric(value) : unitFormat(unit);
 }
 
-/** Where a gauge's rows come from: samples, what the page saw of the ranks, or the ranks' own curves. */
+/** Where a gauge's rows come from: the steps' own times, samples, or the ranks' own curves. */
 function useRows(choice: string, ranks: RankEntry[], lead: string | null): HeatRow[] {
   const page = usePage();
   const { resources, ranksAt } = page.model.value;
   const origin = page.run.value?.started_at ?? 0;
+  const answer = page.heat.value;
   const curves = useMemo(
     () => (choice === "metric" && lead !== null ? spreadOf(ranks).ranks.map((rank) => ({ rank, curve: page.curves.get(lead, rank.path, "relative") })) : []),
     [choice, lead, ranks.map((rank) => rank.path).join("\n")],
@@ -99,31 +128,33 @@ function useRows(choice: string, ranks: RankEntry[], lead: string | null): HeatR
     const leave = curves.map(({ curve }) => page.curves.use(curve));
     return () => leave.forEach((stop) => stop());
   }, [curves]);
-  const versions = curves.map(({ curve }) => curve.changed.value);
+  const versions = curves.map(({ curve }) => curve.changed.value).join();
   return useMemo(() => {
-    if (choice === "metric") {
-      return curves.map(({ rank, curve }) => {
-        const { entries } = curve.view(null, origin);
-        return { rank: rank.rank, path: rank.path, x: entries.x, values: entries.mean };
-      });
-    }
-    if (choice === "own step" || choice === "data wait") return page.history.rows(ranks, choice);
-    const gauge = RANK_GAUGES.find(({ key }) => key === choice);
-    const rows = new Map<number, HeatRow>(ranks.map((rank) => [rank.rank, { rank: rank.rank, path: rank.path, x: [], values: [] }]));
-    for (const record of resources) {
-      const row = record.rank === null ? undefined : rows.get(record.rank);
-      const value = gauge?.read(record) ?? null;
-      if (row === undefined || value === null) continue;
-      row.x.push(record.time - origin);
-      row.values.push(value);
-    }
-    return [...rows.values()];
-  }, [choice, ranks.length, choice === "metric" ? versions.join() : choice.includes(" ") ? ranksAt : resources, origin]);
+    if (isStepTime(choice)) return stepRows(answer, page.history, choice, ranks, origin);
+    if (choice !== "metric") return sampleRows(choice, page, ranks, origin);
+    return curves.map(({ rank, curve }) => {
+      const { entries } = curve.view(null, origin);
+      return { rank: rank.rank, path: rank.path, x: entries.x, values: entries.mean };
+    });
+  }, [choice, ranks.length, origin, choice === "metric" ? versions : isStepTime(choice) ? ranksAt : resources, answer]);
+}
+
+function sampleRows(key: string, page: Page, ranks: RankEntry[], origin: number): HeatRow[] {
+  const gauge = RANK_GAUGES.find((one) => one.key === key);
+  const rows = new Map<number, HeatRow>(ranks.map((rank) => [rank.rank, { rank: rank.rank, path: rank.path, x: [], values: [] }]));
+  for (const record of page.model.peek().resources) {
+    const row = record.rank === null ? undefined : rows.get(record.rank);
+    const value = gauge?.read(record) ?? null;
+    if (row === undefined || value === null) continue;
+    row.x.push(record.time - origin);
+    row.values.push(value);
+  }
+  return [...rows.values()];
 }
 
 interface CanvasProps {
-  heat: NonNullable<ReturnType<typeof heatOf>>;
-  pointed: { value: { row: number; column: number } | null };
+  heat: Heat;
+  pointed: Signal<Cell | null>;
   onPick(row: HeatRow): void;
 }
 
@@ -141,27 +172,31 @@ function HeatCanvas({ heat, pointed, onPick }: CanvasProps) {
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    if (canvas.current !== null && width > 0) paintHeat(canvas.current, heat, layout, format.clock);
-  }, [heat, width, page.theme.value, page.scheme.value]);
-  const locate = (event: MouseEvent) => {
-    const columns = heat.cells[0]?.length ?? 1;
-    const row = Math.floor(event.offsetY / layout.rowHeight);
-    const column = Math.floor(((event.offsetX - layout.left) / layout.width) * columns);
-    return row < heat.rows.length && column >= 0 && column < columns ? { row, column } : null;
+    if (canvas.current !== null && width > 0) paintHeat(canvas.current, heat, layout, pointed.value, format.clock);
+  }, [heat, width, pointed.value, page.theme.value, page.scheme.value]);
+  const pick = (cell: Cell | null) => {
+    const row = cell === null ? undefined : heat.rows[cell.row];
+    if (row !== undefined) onPick(row);
   };
   return (
     <div ref={box} class="heat-box" style={{ height: `${layout.height}px` }}>
       <canvas
         ref={canvas}
         role="img"
-        aria-label={`Heat map of ${heat.rows.length} ranks over time${heat.odd === null ? "" : `; rank ${heat.odd.rank} differs most`}`}
+        tabIndex={0}
+        aria-label={`Heat map of ${heat.rows.length} ranks over time${heat.odd === null ? "" : `; rank ${heat.odd.rank} differs most`}. Arrow keys move from cell to cell, Enter descends.`}
         style={{ width: `${width}px`, height: `${layout.height}px` }}
-        onMouseMove={(event) => (pointed.value = locate(event))}
+        onMouseMove={(event) => (pointed.value = cellAt(heat, layout, event.offsetX, event.offsetY))}
         onMouseLeave={() => (pointed.value = null)}
-        onClick={(event) => {
-          const place = locate(event);
-          const row = place === null ? undefined : heat.rows[place.row];
-          if (row !== undefined) onPick(row);
+        onBlur={() => (pointed.value = null)}
+        onClick={(event) => pick(cellAt(heat, layout, event.offsetX, event.offsetY))}
+        onKeyDown={(event) => {
+          const next = cellBy(event.key, pointed.value, heat);
+          if (next !== null) {
+            event.preventDefault();
+            pointed.value = next;
+          } else if (event.key === "Enter") pick(pointed.value);
+          else if (event.key === "Escape") pointed.value = null;
         }}
       />
     </div>

@@ -1,64 +1,70 @@
-import { useEffect, useState } from "preact/hooks";
-import * as format from "../lib/format";
-import { save } from "../lib/save";
+import { useEffect } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import type { Page } from "../state/page";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
-import { safe } from "./Epochs";
-import { Icon } from "./Icon";
-import { Name } from "./Name";
+import { ModelGraph } from "./model/ModelGraph";
+import { Picture } from "./model/Picture";
 
-/** The model's picture, shown as an image: nothing in it can run. */
+const EVERY_MS = 5000;
+/** Asking takes at most a twentieth of the time. */
+const SPARING = 20;
+
+/** The model: the user's own drawing when one was set, else the graph of what really ran. */
 export function Model() {
   const page = usePage();
   const run = page.run.value;
-  const hasPicture = run !== null && (run.has_svg || run.has_graph);
-  const svg = useSvg(hasPicture);
-  const url = svg === null || svg === "" ? null : `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
-  if (!hasPicture) {
+  const hasGraph = run?.has_graph === true || page.graph.value !== null;
+  const hasPicture = run?.has_svg === true || (page.svg.value !== null && page.svg.value !== "");
+  const prefersGraph = useSignal(page.view.peek().module !== "");
+  useGraph(page, hasGraph);
+  useEffect(() => {
+    if (hasPicture) void page.requests.svg().catch(() => undefined);
+  }, [hasPicture]);
+  if (!hasGraph && !hasPicture) {
     return (
-      <Empty title="No drawing of the model">
-        <code>mon.set_svg(svg)</code> shows a drawing of it. <code>mon.watch(model)</code> names it in the header and counts its parameters under Config.
+      <Empty title="No model yet">
+        <code>mon.watch(model)</code> shows its modules, the tensors between them and what each costs. <code>mon.set_svg(svg)</code> shows a drawing of your own.
       </Empty>
     );
   }
+  const isGraph = hasGraph && (!hasPicture || prefersGraph.value);
+  const other = hasGraph && hasPicture ? <Switch isGraph={isGraph} onSwitch={(wish) => (prefersGraph.value = wish)} /> : null;
+  if (!isGraph) return <Picture other={other} />;
+  const graph = page.graph.value;
+  if (graph === null) return <Empty title="The graph is on its way">It is asked for again every few seconds.</Empty>;
+  return <ModelGraph graph={graph} other={other} />;
+}
+
+function Switch({ isGraph, onSwitch }: { isGraph: boolean; onSwitch(wish: boolean): void }) {
   return (
-    <section class="panel" aria-label="Model">
-      <header class="panel-head">
-        <h2>Model</h2>
-        {run.label !== null && <Name class="panel-note" text={run.label} />}
-        <Parameters />
-        {svg !== null && (
-          <button type="button" class="chip" onClick={() => save(`${safe(run.name)}-model.svg`, "image/svg+xml", svg)}>
-            <Icon name="down" /> SVG
-          </button>
-        )}
-      </header>
-      {url !== null && (
-        <div class="model-picture">
-          <img src={url} alt={`Model${run.label === null ? "" : ` ${run.label}`}`} />
-        </div>
-      )}
-      {url === null && <Empty title="The picture is not here">The controller has not handed it out; it is asked again when this tab is opened.</Empty>}
-    </section>
+    <span class="segments" role="group" aria-label="Show">
+      <button type="button" class="chip" aria-pressed={!isGraph} onClick={() => onSwitch(false)}>
+        drawing
+      </button>
+      <button type="button" class="chip" aria-pressed={isGraph} onClick={() => onSwitch(true)}>
+        graph
+      </button>
+    </span>
   );
 }
 
-/** Counts that `watch` adds to the metadata. */
-function Parameters() {
-  const metadata = usePage().run.value?.metadata;
-  if (typeof metadata !== "object" || metadata === null || !("parameters" in metadata)) return null;
-  const { parameters } = metadata;
-  if (typeof parameters !== "object" || parameters === null) return null;
-  const facts = Object.entries(parameters).filter((fact): fact is [string, number] => typeof fact[1] === "number");
-  if (facts.length === 0) return null;
-  return <span class="panel-note">parameters: {facts.map(([name, value]) => `${name} ${format.count(value)}`).join(" · ")}</span>;
-}
-
-function useSvg(isThere: boolean): string | null {
-  const page = usePage();
-  const [svg, setSvg] = useState<string | null>(null);
+/** The graph is asked for when the tab is opened, and again for its times while the run goes on. */
+function useGraph(page: Page, hasGraph: boolean): void {
+  const isLive = page.mode === "live" && !page.isOver.value;
   useEffect(() => {
-    if (isThere && svg === null) void page.requests.svg().then(setSvg);
-  }, [isThere]);
-  return svg;
+    if (!hasGraph || page.mode !== "live") return undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isLeft = false;
+    const ask = async () => {
+      const began = performance.now();
+      if (!document.hidden) await page.requests.graph().catch(() => undefined);
+      if (isLive && !isLeft) timer = setTimeout(() => void ask(), Math.max(EVERY_MS, (performance.now() - began) * SPARING));
+    };
+    void ask();
+    return () => {
+      isLeft = true;
+      clearTimeout(timer);
+    };
+  }, [hasGraph, isLive]);
 }

@@ -1,0 +1,54 @@
+import { expect, it } from "vitest";
+import { asRanks } from "../wire/guards";
+import { heatOf } from "./heat";
+import { RankHistory } from "./history";
+import { stepRows } from "./steptimes";
+
+const ranks = asRanks([0, 1].map((rank) => ({ rank, path: `root/h/rank${rank}`, state: "alive", own_step_seconds: 1 + rank, step_seconds: 3, phases: { data: 0.5 } })));
+const answer = {
+  ranks: [1, 0], step: [10, 20, 30], time: [101, 102, 104],
+  own: [[4, 4, 4], [1, 2, null]], data: [[0, 0, 0], [1, 1, 1]], wall: [[5, 5, 5], [5, 5, 5]],
+};
+
+it("rows hold the whole run by rank, whatever order the server has them in", () => {
+  const rows = stepRows(answer, new RankHistory(), "own step", ranks, 100);
+  expect(rows.map(({ rank, x, from, values }) => ({ rank, x, from, values }))).toEqual([
+    { rank: 0, x: [1, 2, 4], from: [0, 1, 2], values: [1, 2, null] },
+    { rank: 1, x: [1, 2, 4], from: [0, 1, 2], values: [4, 4, 4] },
+  ]);
+  expect(stepRows(null, new RankHistory(), "whole step", ranks, 100)[0]?.x).toEqual([]);
+});
+
+it("what the page has seen since goes on from there, without overlap and without filling gaps", () => {
+  const history = new RankHistory();
+  history.take(ranks, 3.5, 0);
+  history.take(ranks, 4.6, 1100);
+  history.take(ranks, 4.7, 1200);
+  history.take(ranks, 40, 36_000);
+  const row = stepRows(answer, history, "own step", ranks, 100)[1];
+  expect(row?.x).toEqual([1, 2, 4, 4.6, 40]);
+  expect(row?.from).toEqual([0, 1, 2, 4, 35]);
+  expect(row?.values).toEqual([4, 4, 4, 2, 2]);
+});
+
+it("a long history is thinned and its spans stay closed", () => {
+  const history = new RankHistory();
+  for (let i = 0; i <= 700; i++) history.take(ranks, i, i * 1000);
+  const moments = history.since(-Infinity);
+  expect(moments.length).toBeLessThanOrEqual(601);
+  expect(moments.slice(1).every(({ from }, i) => from === moments[i]?.at)).toBe(true);
+});
+
+it("a value fills the span it held for, a gap stays empty, and short spans weigh little", () => {
+  const row = { rank: 0, path: "", x: [1, 2, 10], from: [0, 1, 8], values: [1, 3, 5] };
+  expect(heatOf([row], 5)?.cells).toEqual([[2, null, null, null, 5]]);
+  expect(heatOf([{ ...row, from: [0, 1, 2] }], 5)?.cells).toEqual([[2, 5, 5, 5, 5]]);
+  expect(heatOf([{ ...row, from: [0, 1, 2] }], 1)?.cells).toEqual([[4.4]]);
+});
+
+it("the scale has the odd row in it, and noise fills little of it", () => {
+  const row = (rank: number, value: number) => ({ rank, path: "", x: [1, 2], values: [value, value] });
+  const calm = Array.from({ length: 401 }, (_, rank) => row(rank, 1 + (rank % 2) * 0.01));
+  expect(heatOf(calm, 2)).toMatchObject({ low: 1, high: 1.2, odd: null });
+  expect(heatOf([...calm, row(401, 3)], 2)).toMatchObject({ low: 1, high: 3, odd: { rank: 401 } });
+});
