@@ -7,6 +7,7 @@ and the report say so?
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import subprocess
@@ -21,6 +22,7 @@ from typing import IO, Any
 import msgspec
 
 from tests.faults.link import BadLink
+from tests.faults.scripts.train import train_line
 from tests.process.job import clean_environment, wait_for
 from tests.process.wire_client import ControllerUnderTest
 from trackside.wire.address import format_address
@@ -29,7 +31,7 @@ TRAIN = Path(__file__).parent / "scripts/train.py"
 
 
 @functools.cache
-def bare_weights(steps: int) -> str:
+def bare_output(steps: int) -> str:
     """What the script prints when nobody watches."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -45,24 +47,46 @@ def bare_weights(steps: int) -> str:
     return done.stdout
 
 
+def bare_light_output(steps: int) -> str:
+    """The same with `--light`, worked out here."""
+    digest = next(digest for _, digest in itertools.islice(train_line(), steps - 1, steps))
+    return f"weights {digest} steps {steps}\n"
+
+
 def _read(stream: IO[str], lines: list[str]) -> None:
     with stream:
         lines.extend(stream)
 
 
 class WatchedTraining:
-    """A controller, a bad link to it, and a training that reports through the link."""
+    """A controller, a bad link to it, and a training that reports through the link.
+
+    Args:
+        directory: Where everything lies.
+        steps: How many; None: until `end`, with the light model.
+        runs: Folder of the run folders; None: `directory`.
+        prefix: Before the controller's command.
+        env: For the training alone.
+    """
 
     def __init__(
-        self, directory: Path, steps: int = 300, hz: float = 150.0, *, exits: int = 0, options: tuple[str, ...] = (),
-        prefix: tuple[str, ...] = (), **env: str,
-    ) -> None:  # fmt: skip
-        self.steps, self.exits = steps, exits
-        self.controller = ControllerUnderTest(directory, "--port", "0", *options, prefix=prefix, TMPDIR=str(directory))
+        self,
+        directory: Path,
+        steps: int | None = None,
+        hz: float = 150.0,
+        *,
+        exits: int = 0,
+        runs: Path | None = None,
+        prefix: tuple[str, ...] = (),
+        **env: str,
+    ) -> None:
+        self.exits, self._steps, self._stop = exits, steps, directory / "stop"
+        self.controller = ControllerUnderTest(runs or directory, "--port", "0", prefix=prefix, TMPDIR=str(directory))
         self.link = BadLink(self.controller.address.port)
         address = msgspec.structs.replace(self.controller.address, hosts=["127.0.0.1"], port=self.link.port)
+        length = ["--light", "--until", str(self._stop)] if steps is None else ["--steps", str(steps)]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(TRAIN), "--steps", str(steps), "--hz", str(hz), "--exit", str(exits)],
+            [sys.executable, "-W", "error", str(TRAIN), *length, "--hz", str(hz), "--exit", str(exits)],
             cwd=directory,
             env=clean_environment(TRACKSIDE_CONTROLLER=format_address(address), TMPDIR=str(directory), **env),
             stdout=subprocess.PIPE,
@@ -99,7 +123,7 @@ class WatchedTraining:
         return entry["step"] or 0
 
     def wait_for_step(self, step: int) -> None:
-        wait_for(lambda: self.step() >= step, 60, f"step {step}")
+        wait_for(lambda: self.step() >= step, 120, f"step {step}")
 
     def events(self) -> list[dict[str, Any]]:
         lines = (self.controller.folder / "events.jsonl").read_text().splitlines()
@@ -120,12 +144,19 @@ class WatchedTraining:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
+    @property
+    def steps(self) -> int:
+        """How many there were; known at the end."""
+        return int("".join(self.out).split()[-1])
+
     def end(self, seconds: float = 90) -> str:
-        """Wait for the training; it must have become what it becomes without us. Returns its stderr."""
+        """Let the training end; it must have become what it becomes without us. Returns its stderr."""
+        self._stop.touch()
         code = self.process.wait(seconds)
         for reader in self._readers:
             reader.join(10)
-        assert ("".join(self.out), code) == (bare_weights(self.steps), self.exits), "".join(self.err)
+        bare = bare_light_output(self.steps) if self._steps is None else bare_output(self._steps)
+        assert ("".join(self.out), code) == (bare, self.exits), "".join(self.err)
         return "".join(self.err)
 
     def settle(self, seconds: float = 60) -> None:

@@ -33,7 +33,7 @@ def recover(folder: Path) -> dict[str, Any]:
 
 
 def test_what_is_not_over_is_not_recovered(watch: Watch) -> None:
-    training = watch(steps=300, hz=150)
+    training = watch()
     training.wait_for_step(50)
     folder = training.controller.folder
     command = [sys.executable, "-m", "trackside", "recover", str(folder)]
@@ -48,13 +48,13 @@ def test_what_is_not_over_is_not_recovered(watch: Watch) -> None:
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_a_controller_killed_again_and_again_costs_no_point(watch: Watch, kills: int) -> None:
-    training = watch(steps=150 * (kills + 1), hz=150)
+    training = watch()
     training.wait_for_step(20)
     for _ in range(kills):
         training.controller.kill()
         training.controller.resume()
         reached = training.step()
-        wait_for(lambda at=reached: training.process.poll() is not None or training.step() > at, 30, "new points")
+        wait_for(lambda at=reached: training.step() > at, 30, "new points")
     training.end()
     training.settle()
     training.assert_complete()
@@ -66,7 +66,7 @@ def test_a_controller_killed_again_and_again_costs_no_point(watch: Watch, kills:
 
 
 def test_a_controller_that_stands_still_delays_nothing(watch: Watch) -> None:
-    training = watch(steps=300, hz=150)
+    training = watch()
     training.wait_for_step(20)
     os.kill(training.controller.process.pid, signal.SIGSTOP)
     try:
@@ -79,20 +79,19 @@ def test_a_controller_that_stands_still_delays_nothing(watch: Watch) -> None:
 
 
 def test_a_controller_gone_for_good_leaves_its_part_and_the_rank_its_own(watch: Watch, tmp_path: Path) -> None:
-    training = watch(steps=300, hz=150, exits=3)
+    training = watch(exits=3)
     training.wait_for_step(50)
     training.controller.kill()
-    wait_for(lambda: training.process.poll() is not None, 60, "the end of the training")
     said = training.end()
     (spool,) = (training.controller.folder / "spool").glob("*.spool")
     assert str(spool) in said
     assert len(list(read_spool(spool))) > 1
     found = recover(training.controller.folder)
     training.assert_complete()
-    assert (found["points"], found["spools"]) == (300, [str(spool)])
+    assert (found["points"], found["spools"]) == (training.steps, [str(spool)])
     assert not spool.exists()
     assert (training.document()["state"], found["state"]) == ("finished", "finished")  # it said so, by `finish()`
-    assert training.report()["run"]["step"] == 299
+    assert training.report()["run"]["step"] == training.steps - 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_a_controller_gone_for_good_leaves_its_part_and_the_rank_its_own(watch: 
     ids=lambda number: number.name,
 )
 def test_a_killed_rank_loses_no_more_than_its_last_moment(watch: Watch, number: signal.Signals) -> None:
-    training = watch(steps=100_000, hz=500)
+    training = watch(hz=500)
     training.wait_for_step(300)
     os.kill(training.process.pid, number)
     assert training.process.wait(10) == -number
@@ -116,7 +115,7 @@ def test_a_killed_rank_loses_no_more_than_its_last_moment(watch: Watch, number: 
 
 def test_everything_on_the_host_dies_at_once(watch: Watch) -> None:
     """What was logged more than 0.3 s before is there."""
-    training = watch(steps=100_000, hz=500)
+    training = watch(hz=500)
     training.wait_for_step(300)
     reached_before, before = training.step(), time.monotonic()
     wait_for(lambda: time.monotonic() - before > 0.5, 5, "half a second")
