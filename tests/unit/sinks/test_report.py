@@ -192,7 +192,7 @@ def test_lesson_the_data_is_baked_once_before_the_first_script():
     page = inline_page(files, b'{"a": 1}', "x")
     assert page.count(b'id="trackside-data"') == 1
     scripts = [found.start() for found in re.finditer(rb'<script type="module">', page)]
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     assert page.index(b'id="trackside-data"') < scripts[0]
 
 

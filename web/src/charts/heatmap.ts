@@ -10,6 +10,7 @@ const AXIS_PX = 20;
 const HIGHEST_PX = 560;
 const ROW_PX = 18;
 const LINE_PX = 13;
+const SEEN_PX = 4;
 
 export interface HeatLayout {
   left: number;
@@ -72,8 +73,18 @@ export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLay
   const picture = pixels(heat, Math.ceil(heat.rows.length * layout.rowHeight * ratio));
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(picture, layout.left, 0, layout.width, heat.rows.length * layout.rowHeight);
+  paintOdd(ctx, heat, layout);
   paintLabels(ctx, heat, layout, xText);
   if (pointed !== null) paintPointed(ctx, heat, layout, pointed);
+}
+
+/** Among very many rows the odd one is drawn larger than it is, or nobody would see it. */
+function paintOdd(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout): void {
+  const odd = heat.rows.findIndex((row) => row.rank === heat.odd?.rank);
+  const cells = heat.cells[odd];
+  if (cells === undefined || layout.rowHeight >= SEEN_PX) return;
+  const y = (odd + 0.5) * layout.rowHeight - SEEN_PX / 2;
+  ctx.drawImage(pixels({ ...heat, cells: [cells] }, 1), layout.left, y, layout.width, SEEN_PX);
 }
 
 /** The row's edges and the cell's frame, in a colour that stands out from the scale. */
