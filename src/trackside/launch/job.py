@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import trackside
 from trackside.launch import exchange
 from trackside.launch.controller_process import READY_S, ControllerProcess, Ready
 from trackside.launch.elastic import Outcome, run_elastic
@@ -100,6 +101,7 @@ class Job:
             "TRACKSIDE_CONTROLLER": address,
             "TRACKSIDE_LAUNCHER_PID": str(os.getpid()),
             "TRACKSIDE_GENERATION": str(self._generation),
+            **(_autostart() if self._options.instrument else {"TRACKSIDE_INSTRUMENT": "0"}),
         }
 
     def stream_path(self, rank: int, to_stderr: bool) -> str:
@@ -200,6 +202,12 @@ class Job:
             self._terminal.entry("report", str(folder / _REPORT))
         else:
             self._warn(f"no report was written; what is there lies in {folder}")
+
+
+def _autostart() -> dict[str, str]:
+    """What starts a monitor in a script that has none."""
+    folder = str(Path(trackside.__file__).parent / "monitor" / "autostart")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))}
 
 
 def _wait_for_file(path: Path, timeout_s: float) -> None:

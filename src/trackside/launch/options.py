@@ -29,6 +29,8 @@ class RunOptions:
     processes: int
     """Ranks on this host."""
     max_nodes: int
+    instrument: bool
+    """Whether torch is watched in the ranks, also in a script without a `Monitor`."""
 
 
 def _refuse(message: str) -> NoReturn:
@@ -65,7 +67,17 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOp
         )
     namespace.nproc_per_node = str(processes)
     settings = settings_from(namespace, environ, default_name=_default_name(namespace))
-    return RunOptions(settings=settings, torch=namespace, processes=processes, max_nodes=most)
+    return RunOptions(
+        settings=settings,
+        torch=namespace,
+        processes=processes,
+        max_nodes=most,
+        instrument=not namespace.no_instrument and _may_instrument(environ),
+    )
+
+
+def _may_instrument(environ: Mapping[str, str]) -> bool:
+    return environ.get("TRACKSIDE_INSTRUMENT", "").strip().lower() not in ("0", "false", "no")
 
 
 def _torchrun() -> Any:

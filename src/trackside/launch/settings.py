@@ -50,6 +50,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--lost-after", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
     )
     group.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
+    group.add_argument(
+        "--no-instrument",
+        action="store_true",
+        help="watch nothing in torch, and start no monitor in a script that has none (TRACKSIDE_INSTRUMENT=0)",
+    )
 
 
 def _address(bind: str | None) -> str | None:

@@ -10,6 +10,7 @@ from trackside.wire.messages import Identity
 
 DISABLED = "TRACKSIDE_DISABLED"
 CONTROLLER = "TRACKSIDE_CONTROLLER"
+INSTRUMENT = "TRACKSIDE_INSTRUMENT"
 LAUNCHER_PID = "TRACKSIDE_LAUNCHER_PID"
 GENERATION = "TRACKSIDE_GENERATION"
 PORT = "TRACKSIDE_PORT"
@@ -55,6 +56,11 @@ def is_disabled(environ: Mapping[str, str]) -> bool:
     if environ.get(DISABLED, "").strip().lower() not in ("", "0", "false", "no"):
         return True
     return environ.get(LAUNCHER_PID) == str(os.getpid())
+
+
+def may_instrument(environ: Mapping[str, str]) -> bool:
+    """Whether torch may be watched: unless `TRACKSIDE_INSTRUMENT` says no."""
+    return environ.get(INSTRUMENT, "").strip().lower() not in ("0", "false", "no")
 
 
 def find_identity(environ: Mapping[str, str]) -> Identity:

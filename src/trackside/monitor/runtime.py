@@ -22,7 +22,7 @@ from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
 from trackside.monitor.phases.recorder import Recorder
-from trackside.monitor.roles import LAUNCHER_PID, is_disabled
+from trackside.monitor.roles import LAUNCHER_PID, is_disabled, may_instrument
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
 from trackside.monitor.stash import Stash
@@ -68,7 +68,7 @@ class Runtime:
             parse_address(given)
         self.buffer = Buffer()
         self.stash = Stash()
-        self.recorder = Recorder(self.warn_once)
+        self.recorder = Recorder(self.warn_once, watches_torch=may_instrument(environ))
         self.users: WeakSet[User] = WeakSet()
         self.is_over = False
         """Whether it has finished, or is that of a parent process."""
@@ -157,6 +157,12 @@ class Runtime:
         if merged != known:
             self._plan = merged
             self._link.send(merged)
+
+    def stop_sampling(self) -> None:
+        """A `Monitor` wants no hardware sampled, in a session that began without one."""
+        self._wants_samples = False
+        if self._sampling is not None:
+            self._sampling.stop()
 
     def close_epoch(self, closed: ClosedEpoch) -> None:
         """Report an epoch once all values logged before are encoded."""
@@ -498,6 +504,8 @@ def join_runtime(user: User, *, name: str | None, directory: str | None, resourc
             current.start()
             _process.current = current
             _process.forks.add(current)
+        if not resources:
+            current.stop_sampling()
         current.users.add(user)
         _process.forks.add(user)
         return current

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from trackside.monitor.guard import guarded
@@ -24,7 +25,8 @@ class BackwardWatch:
     def __init__(self, torch: Any, marks: Track, borders: Borders, forward: ForwardWatch) -> None:
         self._torch, self._track, self._borders, self._forward = torch, marks, borders, forward
         self._engine = torch.autograd.Variable._execution_engine  # noqa: SLF001 - torch's own modules queue on it so
-        self._is_inside = False
+        self._token: object = None
+        """Of the call that is under way."""
         self._before: str | None = None
         self._handle: Any = None
 
@@ -33,13 +35,17 @@ class BackwardWatch:
         return [TimedMethod(self._torch.Tensor, "backward", self._begin)]
 
     def _begin(self, original: Callable[..., Any], tensor: Any) -> TimedCall | None:
-        if self._torch.compiler.is_dynamo_compiling() or self._is_inside or not self._borders.is_ours:
+        if self._torch.compiler.is_dynamo_compiling() or self._is_nested() or not self._borders.is_ours:
             return None
-        call = TimedCall(original, tensor)
-        call.end = self._end
-        self._is_inside = True
+        self._end(self._token)  # one that was looked up and is kept, but not under way
+        call, self._token = TimedCall(original, tensor), object()
+        call.end = partial(self._end, self._token)
         self._enter(tensor)
         return call
+
+    def _is_nested(self) -> bool:
+        """Whether autograd is at work already, as when checkpointing calls it again."""
+        return bool(self._torch._C._current_graph_task_id() != -1)  # noqa: SLF001 - where torch's own modules look
 
     @guarded
     def _enter(self, tensor: Any) -> None:
@@ -51,8 +57,10 @@ class BackwardWatch:
             self._handle = tensor.register_hook(self._started)
 
     @guarded
-    def _end(self) -> None:
-        self._is_inside = False
+    def _end(self, token: object) -> None:
+        if token is None or token is not self._token:
+            return
+        self._token = None
         self._track.leave(BACKWARD, self._before)
         handle, self._handle = self._handle, None
         if handle is not None:

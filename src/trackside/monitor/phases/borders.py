@@ -86,7 +86,7 @@ class Borders:
         self._samples_kept: int | None = None
         self._has_fetched = False
         self._before: str | None = None
-        self._first: weakref.ref[Any] | None = None
+        self._first: tuple[int | None, weakref.ref[Any] | None] = (None, None)
         self._others: dict[int, int] = {}
         self._is_owner_known = False
         self._step = -1
@@ -200,6 +200,8 @@ class Borders:
 
     def begin_backward(self, *, is_blind: bool) -> None:
         """Gradients are computed."""
+        if self.is_asking:  # the end of a `__next__` that is kept, and not thrown away, was not said
+            self.fetch_ended()
         self._open()
         if is_blind:
             self._seen.is_blind = True
@@ -220,23 +222,30 @@ class Borders:
         return self.is_ours
 
     def optimized(self, optimizer: Any, *, in_backward: bool = False) -> None:
-        """An optimizer has stepped, or a step of it was skipped."""
+        """An optimizer has stepped."""
+        self._step_of(id(optimizer), weakref.ref(optimizer), in_backward=in_backward)
+
+    def skipped(self, key: int) -> None:
+        """A step of the optimizer with this `id` was left out, for its gradients were not finite."""
+        self._step_of(key, None, in_backward=False)
+
+    def _step_of(self, key: int, optimizer: "weakref.ref[Any] | None", *, in_backward: bool) -> None:
         self._seen.has_optimized = self._since_fetch.has_optimized = self._has_trained = True
         if in_backward:
             self._has_stepped_inside = True
-        elif not self._loops and self._counts(optimizer):
+        elif not self._loops and self._counts(key, optimizer):
             self._close_cycle()
 
-    def _counts(self, optimizer: Any) -> bool:
-        """Whether this optimizer counts the steps: the first of a cycle of several does."""
-        first = self._first() if self._first is not None else None
-        if first is None:
-            self._first = weakref.ref(optimizer)
-        elif first is not optimizer:
-            steps = self._others[id(optimizer)] = self._others.get(id(optimizer), 0) + 1
+    def _counts(self, key: int, optimizer: "weakref.ref[Any] | None") -> bool:
+        """Whether this optimizer counts the steps: the first of a cycle of several does, as long as it is there."""
+        first, known = self._first
+        is_gone = known is not None and known() is None
+        if first is not None and first != key and not is_gone:
+            steps = self._others[key] = self._others.get(key, 0) + 1
             if steps < SWITCH_AFTER:
                 return False
-            self._first = weakref.ref(optimizer)
+        if first != key or optimizer is not None:
+            self._first = (key, optimizer)
         self._others.clear()
         return True
 

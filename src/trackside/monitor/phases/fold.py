@@ -97,6 +97,7 @@ class Fold:
         if code == track.OPEN:
             if not frame.is_open:
                 frame.is_open, frame.kept, frame.spent = True, None, {}
+                _begin_anew(frame)
         elif code == track.DROP:
             frame.is_open, frame.kept, frame.spent = False, None, {}
         elif code == track.KEEP:
@@ -138,6 +139,14 @@ class Fold:
         )
         self._pulse.add_step(wall, own, seconds)
         return step
+
+
+def _begin_anew(frame: _Frame) -> None:
+    """In a new step, no phase of torch's is under way, whatever the marks say; the user's own may be."""
+    own = [phase for phase, _, _ in frame.stack if phase not in BUILT_IN]
+    frame.stack, frame.counts_for, frame.users = [], REST, None
+    for phase in own:
+        _enter(frame, phase)
 
 
 def _enter(frame: _Frame, phase: str) -> None:

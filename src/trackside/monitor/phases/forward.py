@@ -9,6 +9,9 @@ from trackside.monitor.phases.names import FORWARD
 from trackside.monitor.phases.timed import TimedMethod
 from trackside.monitor.phases.track import Track
 
+COMPILER = "torch._dynamo.eval_frame"
+"""The module that holds what `torch.compile` makes of a module; it is imported when it is needed."""
+
 
 class OutermostForward:
     """Times the outermost modules and costs the inner ones nothing.
@@ -25,30 +28,35 @@ class OutermostForward:
 
     def __init__(self, torch: Any, marks: Track, borders: Borders) -> None:
         self._torch, self._track, self._borders = torch, marks, borders
-        self._register = torch.nn.modules.module.register_module_forward_pre_hook
-        self._everywhere: Any = None
+        self._hook = _hook_for(self, torch)
+        self._everywhere = torch.nn.modules.module.register_module_forward_pre_hook(self._hook)
+        self._is_armed = True
         self._here: Any = None
         self._stale: list[Any] = []
         self._before: str | None = None
         self._is_evaluation = False
         self._is_removed = False
         self._compiled: TimedMethod | None = None
+        if COMPILER in sys.modules:
+            self.watch_compiled()
+
+    # The hook keeps its place in torch's table: with another number each time, what `torch.compile` has made of a
+    # function that calls a module would be made again for every call.
 
     @guarded
     def arm(self) -> None:
         """From now on the next module called is an outermost one."""
-        if self._everywhere is None and not self._is_removed:
+        if not self._is_armed and not self._is_removed:
             self._tidy()
-            self._everywhere = self._register(_hook_for(self, self._torch))
+            self._is_armed = True
+            self._everywhere.hooks_dict_ref()[self._everywhere.id] = self._hook
 
     @guarded
     def disarm(self) -> None:
         """From now on modules are not looked at."""
-        everywhere, self._everywhere = self._everywhere, None
-        if everywhere is not None:
-            everywhere.remove()
-        if self._compiled is None and "torch._dynamo.eval_frame" in sys.modules:
-            self._watch_compiled()
+        if self._is_armed:
+            self._is_armed = False
+            self._everywhere.hooks_dict_ref().pop(self._everywhere.id, None)
 
     def remove(self) -> None:
         """Take everything away."""
@@ -95,13 +103,16 @@ class OutermostForward:
             self._stale.pop().remove()
 
     @guarded
-    def _watch_compiled(self) -> None:
-        compiled = sys.modules["torch._dynamo.eval_frame"].OptimizedModule
+    def watch_compiled(self) -> None:
+        """What `torch.compile` makes of a module can be watched, now that the compiler is there."""
+        if self._compiled is not None or self._is_removed:
+            return
+        compiled = sys.modules[COMPILER].OptimizedModule
         self._compiled = TimedMethod(compiled, "__call__", self._begin_compiled)
         self._compiled.install()
 
     def _begin_compiled(self, _original: Any, module: Any) -> None:
-        if self._everywhere is not None and not self._torch.compiler.is_dynamo_compiling():
+        if self._is_armed and not self._torch.compiler.is_dynamo_compiling():
             self.begin(module)
 
 

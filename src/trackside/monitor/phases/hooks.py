@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases.backward import BackwardWatch
 from trackside.monitor.phases.borders import Borders
-from trackside.monitor.phases.forward import OutermostForward
+from trackside.monitor.phases.forward import COMPILER, OutermostForward
+from trackside.monitor.phases.imports import ImportWatch
 from trackside.monitor.phases.loader import LoaderWatch
 from trackside.monitor.phases.optimizers import OptimizerWatch
 from trackside.monitor.phases.timed import TimedMethod
@@ -32,6 +33,7 @@ class TorchHooks:
     def __init__(self, marks: Track, borders: Borders) -> None:
         self._track, self._borders = marks, borders
         self._removals: list[Callable[[], object]] = []
+        self._awaited: set[str] = set()
         self._is_installed = False
 
     @guarded
@@ -41,16 +43,29 @@ class TorchHooks:
             return
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "compile"):  # defined last: before, the import is still going on
+            self._wait_for("torch", self.install)
             return
         self._is_installed = True
         forward = OutermostForward(torch, self._track, self._borders)
         self._watch_forward(forward)
-        self._watch_optimizers(torch)
+        optimizers = OptimizerWatch(torch, self._track, self._borders)
+        self._watch_optimizers(optimizers)
+        self._watch_methods(optimizers)
         self._watch_methods(BackwardWatch(torch, self._track, self._borders, forward))
         self._watch_methods(LoaderWatch(self._borders))
         waits = WaitWatch(self._track, self._borders)
         self._watch_methods(waits)
         self._borders.sees_waits = waits.sees_all
+        if COMPILER not in sys.modules:
+            self._wait_for(COMPILER, forward.watch_compiled)
+
+    @guarded
+    def _wait_for(self, name: str, then: Callable[[], None]) -> None:
+        if name not in self._awaited:
+            self._awaited.add(name)
+            imports = ImportWatch(name, then)
+            imports.install()
+            self._removals.append(imports.remove)
 
     # Each by itself: what a version of torch does not have leaves the others as they are.
 
@@ -58,11 +73,10 @@ class TorchHooks:
     def _watch_forward(self, forward: OutermostForward) -> None:
         self._removals.append(forward.remove)
         self._borders.watch = forward
-        forward.arm()
 
     @guarded
-    def _watch_optimizers(self, torch: Any) -> None:
-        self._removals += OptimizerWatch(torch, self._track, self._borders).removals()
+    def _watch_optimizers(self, optimizers: OptimizerWatch) -> None:
+        self._removals += optimizers.removals()
 
     @guarded
     def _watch_methods(self, watch: MethodWatch) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 from trackside.monitor.guard import guarded
@@ -14,6 +15,7 @@ class LoaderWatch:
 
     def __init__(self, borders: Borders) -> None:
         self._borders = borders
+        self._is_inside = False
 
     def methods(self) -> list[TimedMethod]:
         """What takes the place of torch's."""
@@ -24,18 +26,23 @@ class LoaderWatch:
     def _begin(self, original: Callable[..., Any], iterator: Any) -> TimedCall | None:
         if self._borders.is_asking or not self._borders.is_ours:
             return None
-        # As `seen(original(iterator))`, but without a frame of ours on the stack when it raises.
-        call = TimedCall(next, map(self._seen, map(original, (iterator,))))
+        # As `seen(original(entered(iterator)))`, however often it is called, but without a frame of ours when it raises.
+        call = TimedCall(next, map(self._seen, map(original, map(self._entered, repeat(iterator)))))
         call.end = self._end
-        self._enter()
         return call
+
+    def _entered(self, iterator: Any) -> Any:
+        self._enter()
+        return iterator
 
     def _seen(self, batch: Any) -> Any:
         self._count(batch)
+        self._end()
         return batch
 
     @guarded
     def _enter(self) -> None:
+        self._is_inside = True
         self._borders.fetch()
 
     @guarded
@@ -44,4 +51,7 @@ class LoaderWatch:
 
     @guarded
     def _end(self) -> None:
-        self._borders.fetch_ended()
+        """It has returned, or is thrown away: then it has raised, most often since there are no more batches."""
+        if self._is_inside:
+            self._is_inside = False
+            self._borders.fetch_ended()

@@ -7,6 +7,7 @@ from typing import Any
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases.borders import Borders
 from trackside.monitor.phases.names import BACKWARD, OPTIMIZER
+from trackside.monitor.phases.timed import TimedCall, TimedMethod
 from trackside.monitor.phases.track import Track
 
 
@@ -16,6 +17,8 @@ class OptimizerWatch:
     def __init__(self, torch: Any, marks: Track, borders: Borders) -> None:
         self._torch, self._track, self._borders = torch, marks, borders
         self._inside: list[Any] = []
+        self._stepped: set[int] = set()
+        """Optimizers that stepped inside the scaler's step that is going on."""
         self._before: str | None = None
 
     def removals(self) -> list[Callable[[], object]]:
@@ -38,6 +41,26 @@ class OptimizerWatch:
             module.register_optimizer_step_post_hook(end).remove,
         ]
 
+    def methods(self) -> list[TimedMethod]:
+        """What takes the place of torch's: a scaler may leave a step out, of which the hooks hear nothing."""
+        scaler = getattr(sys.modules.get("torch.amp.grad_scaler"), "GradScaler", None)
+        return [TimedMethod(scaler, "step", self._begin_scaled)] if scaler is not None else []
+
+    def _begin_scaled(self, original: Callable[..., Any], scaler: Any) -> TimedCall | None:
+        if self._inside or not self._borders.is_ours or self._torch.compiler.is_dynamo_compiling():
+            return None
+        before, known = self._track.enter(OPTIMIZER), _settled(scaler)
+        self._stepped.clear()
+        call = TimedCall(original, scaler)
+        call.end = lambda: self._end_scaled(scaler, known, before)
+        return call
+
+    @guarded
+    def _end_scaled(self, scaler: Any, known: set[int], before: str | None) -> None:
+        self._track.leave(OPTIMIZER, before)
+        for key in _settled(scaler) - known - self._stepped:
+            self._borders.skipped(key)
+
     @guarded
     def begin(self, optimizer: Any) -> None:
         """An optimizer is about to step, perhaps called by another one."""
@@ -57,4 +80,11 @@ class OptimizerWatch:
         del self._inside[self._inside.index(optimizer) :]
         if not self._inside:
             self._track.leave(OPTIMIZER, self._before)
+            self._stepped.add(id(optimizer))
             self._borders.optimized(optimizer, in_backward=self._before == BACKWARD)
+
+
+def _settled(scaler: Any) -> set[int]:
+    """The `id`s of the optimizers whose step in this iteration has been decided."""
+    states = getattr(scaler, "_per_optimizer_states", {})
+    return {key for key, state in states.items() if getattr(state.get("stage"), "name", None) == "STEPPED"}

@@ -27,17 +27,20 @@ class Recorder:
     Args:
         warn: Called with (kind, sentence), once a kind, about what the user gave.
         is_on: False records nothing, in a monitor that is inert.
+        watches_torch: False changes nothing in torch: only what the script itself says is told apart.
 
     Threads: `collect` belongs to the send thread, `stop` to any, all else to the user's.
     """
 
-    def __init__(self, warn: Callable[[str, str], None] | None = None, *, is_on: bool = True) -> None:
+    def __init__(
+        self, warn: Callable[[str, str], None] | None = None, *, is_on: bool = True, watches_torch: bool = True
+    ) -> None:
         self.pulse = Pulse()
         self.track = Track()
         self.track.is_on = is_on
         self.borders = Borders(self.track, self.pulse, has_peers, has_device)
         self._hooks = TorchHooks(self.track, self.borders)
-        self._warn = warn
+        self._warn, self._watches_torch = warn, watches_torch
         self._fold, self._entries = Fold(self.pulse), Entries()
         self._own: set[str] = set()
 
@@ -47,8 +50,9 @@ class Recorder:
         return self.track.doing
 
     def start(self) -> None:
-        """Begin: torch is watched, if it is there."""
-        self._hooks.install()
+        """Begin: torch is watched, once it is there."""
+        if self._watches_torch:
+            self._hooks.install()
 
     def stop(self) -> None:
         """Put everything back that was changed in torch, and record no more. Idempotent."""
@@ -59,7 +63,6 @@ class Recorder:
 
     def enter_loop(self) -> None:
         """A loop over `batches` begins."""
-        self._hooks.install()  # torch may have come since
         self.borders.enter_loop()
 
     def begin_work(self, work: OwnWork) -> None:
