@@ -1,6 +1,7 @@
 """A script that never mentions Trackside, under `trackside run`: watched, and as it is under torchrun."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def entries(job: Job) -> list[dict[str, Any]]:
 
 
 def test_ranks_are_watched_and_the_script_is_what_it_was(tmp_path: Path) -> None:
-    path = str(user_site(tmp_path))
+    path = os.pathsep.join(filter(None, (str(user_site(tmp_path)), os.environ.get("PYTHONPATH"))))
     options = ("--raise", "--workers", "-x", "y")
     job = Job.run("plain.py", tmp_path, *options, PYTHONPATH=path)
     code = job.wait(180)
@@ -76,7 +77,7 @@ def rank(code: str, folder: Path, station: Station, **env: str) -> subprocess.Co
         [sys.executable, str(script)],
         cwd=folder,
         env=clean_environment(
-            PYTHONPATH=str(AUTOSTART),
+            PYTHONPATH=os.pathsep.join(filter(None, (str(AUTOSTART), os.environ.get("PYTHONPATH")))),
             TRACKSIDE_CONTROLLER=station.address,
             RANK="0",
             LOCAL_RANK="0",
