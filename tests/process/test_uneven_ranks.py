@@ -38,16 +38,21 @@ def test_b36_shares_of_the_batch_are_by_samples_and_sum_to_one(job: Job) -> None
 
 def test_b35_b39_d14_a_rank_without_a_metric_does_not_count_in_it(job: Job) -> None:
     metrics = {metric["name"]: metric for metric in job.document()["metrics"]}
-    assert list(metrics) == ["loss", "late", "stage0/active"]
-    assert {name: metric["rank_count"] for name, metric in metrics.items()} == {
-        "loss": 1,
-        "late": 2,
-        "stage0/active": 1,
-    }
+    counts = {name: metric["rank_count"] for name, metric in metrics.items()}
+    assert list(counts.items()) == [("loss", 1), ("late", 2), ("samples", 2), ("stage0/active", 1)]
     assert (metrics["loss"]["last"], metrics["stage0/active"]["last"]) == (0.25, 2.0)
     frame = job.points()
     assert frame[frame.series == "loss"]["rank"].unique().tolist() == [1]
     assert len(frame[frame.series == "loss"]) == STEPS
+
+
+def test_b38_a_metric_is_reduced_as_one_rank_declared_it(job: Job) -> None:
+    import pandas as pd
+
+    (samples,) = [metric for metric in job.document()["metrics"] if metric["name"] == "samples"]
+    assert (samples["reduction"], samples["unit"], samples["last"]) == ("sum", "samples", 64.0)
+    epochs = pd.read_parquet(job.folder() / "epochs.parquet")
+    assert [dict(metrics)["samples"] for metrics in epochs.metrics] == [64.0] * 6
 
 
 def test_b34_every_epoch_is_there_in_order_over_both_ranks(job: Job) -> None:

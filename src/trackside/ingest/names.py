@@ -14,7 +14,7 @@ Refusal = Literal["too many names", "name too long"]
 
 
 class MetricName(msgspec.Struct, frozen=True, array_like=True):
-    """A metric as the first rank that named it defined it."""
+    """A metric as the first rank that named it defined it, or the last that declared it."""
 
     name: str
     unit: str | None
@@ -37,16 +37,26 @@ class MetricNames:
         return self._names[metric].name
 
     def define(self, definition: SeriesDef) -> tuple[int, bool]:
-        """Return the metric's id, `REFUSED` beyond the limits, and whether it is new."""
+        """Return the metric's id, `REFUSED` beyond the limits, and whether it is new or is now declared otherwise."""
         known = self._ids.get(definition.name)
         if known is not None:
-            return known, False
+            return known, definition.declared and self._amend(known, definition)
         if len(self._names) >= self._limit or len(definition.name) > NAME_LIMIT_CHARACTERS:
             return REFUSED, False
         metric = len(self._names)
         self._ids[definition.name] = metric
         self._names.append(MetricName(definition.name, definition.unit, definition.reduction))
         return metric, True
+
+    def _amend(self, metric: int, definition: SeriesDef) -> bool:
+        """Take a declaration of a metric that is known, the last one; return whether it says anything new."""
+        old = self._names[metric]
+        new = self._names[metric] = MetricName(old.name, definition.unit or old.unit, definition.reduction)
+        return new != old
+
+    def entry(self, metric: int) -> MetricName:
+        """What is known of a metric."""
+        return self._names[metric]
 
     def snapshot(self) -> list[MetricName]:
         """All names, in order of their ids."""

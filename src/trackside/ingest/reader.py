@@ -191,11 +191,12 @@ class FrameReader:
             self._flush()
 
     def _define(self, session: bytes, known: Session, definition: messages.SeriesDef) -> None:
-        metric, is_new = self._names.define(definition)
+        metric, is_news = self._names.define(definition)
         self._series.set(session, definition.id, metric)
         known.series[definition.id] = metric
-        if is_new:
-            self._inputs.append(MetricAppeared(metric, definition.name, definition.unit, definition.reduction))
+        if is_news:
+            entry = self._names.entry(metric)
+            self._inputs.append(MetricAppeared(metric, entry.name, entry.unit, entry.reduction))
         elif metric == REFUSED:
             self._say(
                 b"",

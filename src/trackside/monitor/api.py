@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from trackside.errors import ArgumentTypeError
 from trackside.monitor import console
 from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer
+from trackside.monitor.declaration import read_declaration
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
 from trackside.monitor.guard import FAULTS, guarded, quietly
 from trackside.monitor.history import Figures, History
@@ -24,7 +25,7 @@ from trackside.monitor.pulse import OwnWork
 from trackside.monitor.roles import PORT, check_count, check_port, check_text, port_of
 from trackside.monitor.runtime import Runtime, join_runtime
 from trackside.wire import messages
-from trackside.wire.messages import EpochReport, Level
+from trackside.wire.messages import EpochReport, Level, Reduction
 
 T = TypeVar("T")
 
@@ -330,6 +331,23 @@ class Monitor:
             return
         self._pulse.epoch = number
         self._report(number, given, samples=samples, seconds=seconds)
+
+    @guarded
+    def define_metric(self, name: str, reduction: Reduction = "mean", unit: str | None = None) -> None:
+        """Say how the ranks' values of a metric become one; without it they are averaged. One rank is enough.
+
+        Args:
+            name: As it is, or will be, logged.
+            reduction: `mean`, `sum`, `min`, `max`, or `last`: the value that came last.
+            unit: Shown beside the name.
+        """
+        if not self._is_open or self._runtime is None:
+            return
+        declared = read_declaration(name, reduction, unit)
+        if isinstance(declared, str):
+            self._runtime.warn_once("define_metric()", f"define_metric() {declared}")
+            return
+        self._buffer.put_mark(declared)
 
     def _measured(self, name: str, value: Any, read: Callable[[Any], T | None]) -> T | None:
         """What `log_epoch` was told beside the values; a warning for what cannot be."""

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable
 
 from trackside.monitor.buffer import NO_EPOCH, Call
+from trackside.monitor.declaration import Declaration
 from trackside.monitor.epochs import EpochMeans, sendable_name
 from trackside.wire.messages import SeriesDef
 
@@ -28,11 +29,36 @@ class Names:
     def __init__(self, refuse: Callable[[str, str], None]) -> None:
         self.new: list[SeriesDef] = []
         """Named since a message last took them along."""
+        self.is_amended = False
+        """Whether one of them was known already, and is told without waiting for values."""
         self._refuse = refuse
         self._series: dict[str, int] = {}
         self._layouts: dict[Keys, array[int]] = {}
         self._changed: dict[str, str] = {}
         """Names that had to be cut, as they were sent."""
+        self._declared: dict[str, Declaration] = {}
+
+    def declare(self, declaration: Declaration) -> None:
+        """Take the user's word on a metric that is logged, or will be; the last one wins."""
+        name = declaration.name
+        if name not in self._declared and len(self._declared) >= MAX_SERIES:
+            return
+        self._declared[name] = declaration
+        number = self._series.get(name)
+        if number is not None:
+            self.new.append(self._definition(name, number))
+            self.is_amended = True
+
+    def current(self, definition: SeriesDef) -> SeriesDef:
+        """A definition as it would be sent now."""
+        return next(
+            (
+                self._definition(name, definition.id)
+                for name in self._declared
+                if self._series.get(name) == definition.id
+            ),
+            definition,
+        )
 
     def as_sent(self, name: str) -> str:
         """A name as its points have it."""
@@ -62,8 +88,14 @@ class Names:
             self._refuse(name, f"one name too many, after {MAX_SERIES:,}; put what changes into the step, not the name")
             raise OverflowError("a name too many")
         number = self._series[name] = len(self._series)
-        self.new.append(SeriesDef(id=number, name=self._sendable(name, number)))
+        self.new.append(self._definition(name, number))
         return number
+
+    def _definition(self, name: str, number: int) -> SeriesDef:
+        text, said = self._changed.get(name) or self._sendable(name, number), self._declared.get(name)
+        if said is None:
+            return SeriesDef(id=number, name=text)
+        return SeriesDef(id=number, name=text, unit=said.unit, reduction=said.reduction, declared=True)
 
     def _sendable(self, name: str, number: int) -> str:
         """The name as UTF-8 can hold it, cut when it is longer than any name should be."""

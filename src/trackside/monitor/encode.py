@@ -6,6 +6,7 @@ from typing import Any
 
 from trackside.monitor.buffer import Call, DeviceCall
 from trackside.monitor.columns import Columns, Names
+from trackside.monitor.declaration import Declaration
 from trackside.monitor.epochs import ClosedEpoch, EpochMeans
 from trackside.monitor.intake import DEVICE_WAIT_S, tidy
 from trackside.wire.messages import EpochReport, Points, SeriesDef
@@ -61,7 +62,7 @@ class Encoder:
 
     def announce_again(self, definitions: Iterable[SeriesDef]) -> None:
         """A message was lost before it was sent: what it named is named again."""
-        self._names.new += definitions
+        self._names.new += map(self._names.current, definitions)
 
     def _add(self, call: Call) -> None:
         try:
@@ -103,6 +104,8 @@ class Encoder:
             self._waiting.popleft()
             if isinstance(head, DeviceCall):
                 self._add((head.epoch, head.time, head.step, {**head.values, **self._read(head)}))
+            elif isinstance(head, Declaration):
+                self._names.declare(head)
             elif isinstance(head, ClosedEpoch):
                 yield from self._message()
                 yield head.report(self._means.take(head.epoch), self._names.as_sent)
@@ -130,10 +133,10 @@ class Encoder:
         columns = self._columns
         columns.close_run()
         yield from self._definitions_alone()
-        if not len(columns):
+        if not len(columns) and not self._names.is_amended:
             return
         self._columns = Columns(self._names, self._means)
-        definitions, self._names.new = self._names.new, []
+        definitions, self._names.new, self._names.is_amended = self._names.new, [], False
         yield Points(
             defs=definitions,
             time=columns.time.tobytes(),

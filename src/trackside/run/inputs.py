@@ -33,7 +33,7 @@ class MessageArrived:
 
 @dataclass(frozen=True, slots=True)
 class MetricAppeared:
-    """The first definition of a metric in this run."""
+    """The first definition of a metric in this run, or a user's word that changes it."""
 
     id: int
     name: str

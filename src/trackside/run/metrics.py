@@ -10,7 +10,7 @@ from trackside.run.cohort import CohortWindow, GroupedSteps, group, select_rows
 from trackside.run.epochs import metric_order, reduce_values
 from trackside.run.events import raise_event
 from trackside.run.inputs import MetricAppeared, Moment
-from trackside.run.outputs import DefineMetric, Instruction
+from trackside.run.outputs import DefineMetric, Instruction, PublishRun
 from trackside.run.state import Metric, Run
 from trackside.run.topology import MAX_RANKS, path_of
 from trackside.wire.columns import NO_EPOCH, PointBatch
@@ -90,7 +90,11 @@ class LatestValues:
 
 
 def define_metric(run: Run, appeared: MetricAppeared) -> list[Instruction]:
-    """A name is new."""
+    """A name is new, or declared otherwise than before."""
+    known = run.metrics.get(appeared.id)
+    if known is not None:
+        known.unit, known.reduction = appeared.unit, appeared.reduction
+        return [DefineMetric(appeared.id, appeared.name, appeared.reduction), PublishRun()]
     run.metrics[appeared.id] = Metric(
         id=appeared.id, name=appeared.name, unit=appeared.unit, reduction=appeared.reduction
     )

@@ -51,6 +51,7 @@ def make_app(
         Route("/healthz", run.health),
         Route("/api/v1/run", run.run),
         Route("/api/v1/ranks", run.ranks),
+        Route("/api/v1/tree", run.tree),
         Route("/api/v1/metrics", run.metrics),
         Route("/api/v1/series", series.series),
         Route("/api/v1/epochs", run.epochs),

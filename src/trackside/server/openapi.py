@@ -85,6 +85,7 @@ def _paths() -> Json:
         "/healthz": _json("Whether it answers, and what it counted.", _ref(documents.Health)),
         "/api/v1/run": _json("The run.", _ref(documents.RunDocument)),
         "/api/v1/ranks": _json("One entry per rank.", _list(documents.RankEntry)),
+        "/api/v1/tree": _json("The whole job, its hosts and ranks, every node summed up.", _ref(documents.TreeNode)),
         "/api/v1/metrics": _json("Names, units, and where each has values.", _list(documents.MetricEntry)),
         "/api/v1/series": _json("One metric.", _ref(documents.SeriesAnswer), SERIES_PARAMETERS, (400, 404)),
         "/api/v1/epochs": _json("Epochs, oldest first.", _list(documents.EpochRecord)),

@@ -222,6 +222,57 @@ class MetricEntry(Document, frozen=True, kw_only=True):
     non_finite: int = 0
 
 
+class NodeMetric(Document, frozen=True, kw_only=True):
+    """A metric at one node of the tree."""
+
+    value: Number
+    """Latest values of the ranks below that have it, reduced."""
+    reduction: Reduction
+    """How; a mean is weighted by the ranks' shares of the batch where all of these are known."""
+    ranks: int
+    """Ranks that have it."""
+
+
+class TreeNode(Document, frozen=True, kw_only=True):
+    """One node of `/api/v1/tree`: the whole job, a host, or a rank. A job on one host has no host level.
+
+    What nobody below it reports is null.
+    """
+
+    path: str
+    level: Literal["root", "host", "rank"]
+    name: str
+    ranks: int
+    """Ranks at or below it."""
+    samples: int | None = None
+    """Sum."""
+    throughput: float | None = None
+    """Sum of the ranks' samples per second of own working time."""
+    batch_share: float | None = None
+    """Sum; 1 at the root."""
+    memory: int | None = None
+    """Sum of the ranks' process trees, bytes."""
+    vram_used: int | None = None
+    """Sum."""
+    vram_total: int | None = None
+    """Sum."""
+    step_seconds: float | None = None
+    """Maximum."""
+    own_step_seconds: float | None = None
+    """Maximum: that of the slowest rank."""
+    data_seconds: float | None = None
+    """Maximum: the longest wait for data in a step."""
+    waiting_seconds: float | None = None
+    """Maximum: the longest wait for peers in a step."""
+    gpu_util: float | None = None
+    """Mean."""
+    gpu_util_peak: float | None = None
+    """Maximum."""
+    metrics: dict[str, NodeMetric] = {}
+    """In page order."""
+    children: list["TreeNode"] = []
+
+
 class HeatAnswer(Document, frozen=True, kw_only=True):
     """`/api/v1/heat`: what each rank's steps took over the whole run, thinned to a bounded number of columns.
 

@@ -89,6 +89,8 @@ class SeriesDef(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     name: str
     unit: str | None = None
     reduction: Reduction = "mean"
+    declared: bool = False
+    """Whether the user said so; what a rank merely assumes never replaces it."""
 
 
 class Points(Message, frozen=True, kw_only=True, tag="points"):

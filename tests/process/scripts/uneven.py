@@ -18,6 +18,8 @@ OWN_S = 0.06
 rank = int(os.environ["RANK"])
 torch.manual_seed(0)
 mon = trackside.Monitor(epochs=EPOCHS)
+if rank == 0:
+    mon.define_metric("samples", "sum", unit="samples")
 dist.init_process_group("gloo")
 model = DistributedDataParallel(torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -33,6 +35,7 @@ for epoch in mon.epochs():
         optimizer.step()
         optimizer.zero_grad()
         mon.log({"loss": 0.25} if rank == 1 else {"stage0/active": 2.0})
+        mon.log({"samples": float(len(batch))})
         if epoch >= 5:
             mon.log({"late": float(epoch)})
 mon.finish()

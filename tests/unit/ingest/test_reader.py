@@ -218,6 +218,25 @@ def test_any_name_is_a_name(link, name):
     assert MetricAppeared(0, name, None, "mean") in link.take()
 
 
+def test_b38_one_rank_s_declaration_counts_and_what_others_assume_does_not(link):
+    for rank in range(3):
+        link.feed(rank, hello(rank))
+    link.feed(0, points([{0: 1.0}], names={0: "tokens"}), 1)
+    assert MetricAppeared(0, "tokens", None, "mean") in link.take()
+    declared = messages.SeriesDef(id=4, name="tokens", unit="tokens", reduction="sum", declared=True)
+    said = msgspec.structs.replace(points([{4: 1.0}]), defs=[declared])
+    link.feed(1, said, 1)
+    assert MetricAppeared(0, "tokens", "tokens", "sum") in link.take()
+    link.feed(1, said, 2)
+    link.feed(2, points([{0: 1.0}], names={0: "tokens"}), 1)
+    assert [i for i in link.take() if isinstance(i, MetricAppeared)] == []
+    again = Link()
+    again.reader.restore(link.reader.snapshot())
+    again.feed(3, hello(3))
+    again.feed(3, msgspec.structs.replace(said, defs=[msgspec.structs.replace(declared, reduction="max")]), 1)
+    assert MetricAppeared(0, "tokens", "tokens", "max") in again.take()
+
+
 def test_a_restored_table_goes_on_where_it_was(link):
     link.feed(0, hello(0))
     link.feed(0, points([{0: 1.0, 1: 2.0}], names={0: "loss", 1: "lr"}), 1)

@@ -10,11 +10,12 @@ import pytest
 from trackside.monitor import buffer as buffer_module
 from trackside.monitor import columns as columns_module
 from trackside.monitor.buffer import NO_EPOCH, Buffer, DeviceCall
+from trackside.monitor.declaration import Declaration
 from trackside.monitor.encode import Encoder
 from trackside.monitor.epochs import ClosedEpoch
 from trackside.wire import codec
 from trackside.wire.columns import unpack
-from trackside.wire.messages import EpochReport, Points
+from trackside.wire.messages import EpochReport, Points, SeriesDef
 
 
 class Reader:
@@ -116,6 +117,33 @@ def test_a_name_that_is_cut_is_the_same_in_points_and_epochs() -> None:
     reader, name = Reader(), "n" * 20_000
     reader.read([(0, 0.0, 1, {name: 1.0, "\ud800": 2.0}), closed(0, **{name: 3.0})])
     assert set(reader.reports[0].metrics) == set(reader.names.values())
+
+
+def definitions(reader: Reader, items: list[Any]) -> list[tuple[str, str, str | None, bool]]:
+    """(name, reduction, unit, declared) of every definition sent, in order."""
+    sent = [m for m in reader.encoder.encode(items) if isinstance(m, Points)]
+    return [(d.name, d.reduction, d.unit, d.declared) for message in sent for d in message.defs]
+
+
+def test_b38_a_declared_reduction_goes_out_with_the_name() -> None:
+    reader = Reader()
+    before = [Declaration("tokens", "sum", "tokens"), Declaration("never logged", "max", None)]
+    assert definitions(reader, before) == []
+    assert definitions(reader, [(NO_EPOCH, 0.0, 0, {"loss": 1.0, "tokens": 2.0})]) == [
+        ("loss", "mean", None, False),
+        ("tokens", "sum", "tokens", True),
+    ]
+
+
+def test_b38_a_declaration_of_a_name_in_use_goes_out_at_once_and_the_last_one_wins() -> None:
+    reader = Reader()
+    assert definitions(reader, [(NO_EPOCH, 0.0, 0, {"loss": 1.0})]) == [("loss", "mean", None, False)]
+    assert definitions(reader, [Declaration("loss", "max", None)]) == [("loss", "max", None, True)]
+    assert definitions(reader, [Declaration("loss", "min", "nats")]) == [("loss", "min", "nats", True)]
+    assert definitions(reader, []) == []
+    lost = [SeriesDef(id=0, name="loss")]
+    reader.encoder.announce_again(lost)
+    assert definitions(reader, [(NO_EPOCH, 0.0, 1, {"loss": 1.0})]) == [("loss", "min", "nats", True)]
 
 
 def test_device_values_come_when_they_are_ready_and_their_epoch_waits_for_them() -> None:

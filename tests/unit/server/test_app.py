@@ -53,7 +53,18 @@ def guarded(tmp_path) -> Site:
     return Site(tmp_path, token="secret-token", hosts=frozenset({"node-a"}))
 
 
-DOCUMENTS = ["run", "ranks", "metrics", "epochs", "events", "resources", "graph", "openapi.json", "series?metric=loss"]
+DOCUMENTS = [
+    "run",
+    "ranks",
+    "metrics",
+    "epochs",
+    "events",
+    "resources",
+    "graph",
+    "tree",
+    "openapi.json",
+    "series?metric=loss",
+]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

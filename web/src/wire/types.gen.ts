@@ -221,6 +221,52 @@ export interface MetricEntry {
   non_finite: number;
 }
 
+/** A metric at one node of the tree. */
+export interface NodeMetric {
+  /** Latest values of the ranks below that have it, reduced. */
+  value: JsonNumber;
+  /** How; a mean is weighted by the ranks' shares of the batch where all of these are known. */
+  reduction: Reduction;
+  /** Ranks that have it. */
+  ranks: number;
+}
+
+/** One node of `/api/v1/tree`: the whole job, a host, or a rank. A job on one host has no host level. What nobody below it reports is null. */
+export interface TreeNode {
+  path: string;
+  level: "host" | "rank" | "root";
+  name: string;
+  /** Ranks at or below it. */
+  ranks: number;
+  /** Sum. */
+  samples: number | null;
+  /** Sum of the ranks' samples per second of own working time. */
+  throughput: number | null;
+  /** Sum; 1 at the root. */
+  batch_share: number | null;
+  /** Sum of the ranks' process trees, bytes. */
+  memory: number | null;
+  /** Sum. */
+  vram_used: number | null;
+  /** Sum. */
+  vram_total: number | null;
+  /** Maximum. */
+  step_seconds: number | null;
+  /** Maximum: that of the slowest rank. */
+  own_step_seconds: number | null;
+  /** Maximum: the longest wait for data in a step. */
+  data_seconds: number | null;
+  /** Maximum: the longest wait for peers in a step. */
+  waiting_seconds: number | null;
+  /** Mean. */
+  gpu_util: number | null;
+  /** Maximum. */
+  gpu_util_peak: number | null;
+  /** In page order. */
+  metrics: Record<string, NodeMetric>;
+  children: TreeNode[];
+}
+
 /** `/api/v1/heat`: what each rank's steps took over the whole run, thinned to a bounded number of columns. Cells are mean seconds a step, row by row in the order of `ranks`; null where unknown or not reached. */
 export interface HeatAnswer {
   ranks: number[];

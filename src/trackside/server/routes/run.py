@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from trackside._version import __version__
+from trackside.run.tree import tree_of
 from trackside.server import answers
 from trackside.server.answers import AnswerError
 from trackside.server.hub import Hub
@@ -30,6 +31,10 @@ class RunRoutes:
 
     async def ranks(self, request: Request) -> Response:
         return answers.json(request, self._source.ranks())
+
+    async def tree(self, request: Request) -> Response:
+        source = self._source
+        return answers.json(request, tree_of(source.ranks(), source.metrics(), source.last_values()))
 
     async def metrics(self, request: Request) -> Response:
         return answers.json(request, self._source.metrics())
