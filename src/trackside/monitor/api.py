@@ -17,8 +17,17 @@ from trackside.monitor.declaration import read_declaration
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
 from trackside.monitor.guard import FAULTS, guarded, quietly
 from trackside.monitor.history import Figures, History
-from trackside.monitor.intake import INT32, described, read_count, read_duration, read_values, tidy, whole_number
-from trackside.monitor.jsontext import to_json_text
+from trackside.monitor.intake import (
+    INT32,
+    described,
+    read_count,
+    read_duration,
+    read_given,
+    read_values,
+    tidy,
+    whole_number,
+)
+from trackside.monitor.jsontext import to_json_text, utf8, utf8_or_none
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.phases.recorder import Recorder
 from trackside.monitor.pulse import OwnWork
@@ -176,7 +185,7 @@ class Monitor:
     def event(self, title: str, text: str = "", level: Level = "info") -> None:
         """Say that something happened; shown under Events, and printed. `level`: info, warn or critical."""
         chosen: Level = level if level in LEVELS else "info"
-        self._send(messages.UserEvent(time=_now(), title=_utf8(title), text=_utf8(text), level=chosen))
+        self._send(messages.UserEvent(time=_now(), title=utf8(title), text=utf8(text), level=chosen))
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
@@ -317,10 +326,9 @@ class Monitor:
         number = self._known_epoch(epoch)
         if number is None:
             return
-        seconds, samples = (
-            self._measured("seconds", seconds, read_duration),
-            self._measured("samples", samples, read_count),
-        )
+        refuse = self._runtime.refuse
+        seconds = read_given("seconds", seconds, read_duration, refuse)
+        samples = read_given("samples", samples, read_count, refuse)
         self.log(metrics, step=self._pulse.last_step, epoch=number)
         given = read_values(metrics)
         running = self._epoch
@@ -348,13 +356,6 @@ class Monitor:
             self._runtime.warn_once("define_metric()", f"define_metric() {declared}")
             return
         self._buffer.put_mark(declared)
-
-    def _measured(self, name: str, value: Any, read: Callable[[Any], T | None]) -> T | None:
-        """What `log_epoch` was told beside the values; a warning for what cannot be."""
-        known = None if value is None else read(value)
-        if known is None and value is not None and self._runtime is not None:
-            self._runtime.refuse(name, f"it is {described(value)}")
-        return known
 
     # --- what the run is ---------------------------------------------------------------------------------------------
 
@@ -388,18 +389,18 @@ class Monitor:
     def set_metadata(self, metadata: Any) -> None:
         """What belongs to the run; anything JSON can hold, or JSON text. The last write wins."""
         if self._is_open:
-            text = _utf8(metadata) if isinstance(metadata, str) else to_json_text(metadata)
+            text = utf8(metadata) if isinstance(metadata, str) else to_json_text(metadata)
             self._send(messages.SetMetadata(text=text))
 
     @guarded
     def set_svg(self, svg: str, label: str | None = None, hash: str | None = None) -> None:
         """A drawing of the model; the first one of the job is shown."""
-        self._send(messages.SetGraph(svg=_utf8(svg), label=_utf8_or_none(label), hash=_utf8_or_none(hash)))
+        self._send(messages.SetGraph(svg=utf8(svg), label=utf8_or_none(label), hash=utf8_or_none(hash)))
 
     @guarded
     def set_identity(self, label: str, hash: str) -> None:
         """Name and structural hash of the model."""
-        self._send(messages.SetGraph(label=_utf8(label), hash=_utf8(hash)))
+        self._send(messages.SetGraph(label=utf8(label), hash=utf8(hash)))
 
     def _send(self, message: messages.Upward) -> None:
         if self._is_open and self._runtime is not None:
@@ -410,14 +411,14 @@ class Monitor:
         self, epochs: int | None, steps: int | None, name: str | None, config: Mapping[str, Any] | None
     ) -> None:
         if self._runtime is not None:
-            plan = messages.SetPlan(epochs=epochs, steps=steps, name=_utf8_or_none(name))
+            plan = messages.SetPlan(epochs=epochs, steps=steps, name=utf8_or_none(name))
             self._runtime.plan(plan, config)
 
     @guarded
     def set_project(self, project: str) -> None:
         """The project this run belongs to."""
         if self._is_open and self._runtime is not None:
-            self._runtime.plan(messages.SetPlan(project=_utf8(project)), None)
+            self._runtime.plan(messages.SetPlan(project=utf8(project)), None)
 
     # --- afterwards --------------------------------------------------------------------------------------------------
 
@@ -542,12 +543,3 @@ def _inert_monitor() -> Monitor:
     monitor = Monitor.__new__(Monitor)
     monitor._prepare(None, None)  # noqa: SLF001 - our own class
     return monitor
-
-
-def _utf8(text: object) -> str:
-    """Text that UTF-8 can hold."""
-    return str(text).encode("utf-8", "replace").decode("utf-8")
-
-
-def _utf8_or_none(text: object) -> str | None:
-    return None if text is None else _utf8(text)

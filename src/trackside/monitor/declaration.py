@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from trackside.monitor.intake import described
+from trackside.monitor.jsontext import utf8_or_none
 from trackside.wire.messages import Reduction
 
 REDUCTIONS = get_args(Reduction)
@@ -22,4 +23,4 @@ def read_declaration(name: Any, reduction: Any, unit: Any) -> Declaration | str:
     """A declaration, or, as the rest of a sentence, why it is none."""
     if not isinstance(name, str) or not name or reduction not in REDUCTIONS:
         return f"takes a name and one of {', '.join(REDUCTIONS)}, not {described(name)} and {described(reduction)}"
-    return Declaration(name, reduction, None if unit is None else str(unit).encode("utf-8", "replace").decode())
+    return Declaration(name, reduction, utf8_or_none(unit))

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from trackside.monitor.buffer import Call, DeviceCall
 from trackside.monitor.convert import DeviceRead, RefusedValueError, describe, is_on_device, to_float
 from trackside.monitor.guard import quietly
 
+Figure = TypeVar("Figure", int, float)
 Refuse = Callable[[str, str], None]
 """Told (name, reason) of each value that is not taken."""
 
@@ -92,6 +93,14 @@ def described(value: Any) -> str:
     texts: list[str] = []
     quietly(lambda: texts.append(describe(value)))
     return texts[0] if texts else f"a {type(value).__name__}"
+
+
+def read_given(name: str, value: Any, read: Callable[[Any], Figure | None], refuse: Refuse) -> Figure | None:
+    """What a call was told beside its values, or None; what cannot be is refused by name."""
+    known = None if value is None else read(value)
+    if known is None and value is not None:
+        refuse(name, f"it is {described(value)}")
+    return known
 
 
 def read_count(value: Any) -> int | None:

@@ -55,3 +55,13 @@ def _text(text: str) -> str:
     """Text that UTF-8 can hold, cut where it is longer than anybody reads."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
     return whole if len(whole) <= MAX_TEXT else whole[:MAX_TEXT] + _TOO_DEEP
+
+
+def utf8(text: object) -> str:
+    """Text that UTF-8 can hold."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def utf8_or_none(text: object) -> str | None:
+    """The same, where there is any."""
+    return None if text is None else utf8(text)
