@@ -1,18 +1,15 @@
 """What the controller itself does about an instruction."""
 
-import asyncio
 from collections.abc import Callable
-
-import msgspec
 
 from trackside.controller.document import DocumentWriter
 from trackside.controller.durable import DurableMarks
+from trackside.controller.model import ModelFiles
 from trackside.controller.source import LiveSource
 from trackside.ingest.listener import Listener
 from trackside.run.machine import RunMachine
 from trackside.run.topology import primary_session
 from trackside.server.hub import Hub
-from trackside.sinks.svg import clean_svg
 from trackside.sinks.terminal import TerminalSink
 from trackside.store import StoreWriter
 from trackside.wire.messages import Downward, Reduction, Say, Welcome
@@ -57,9 +54,12 @@ class ControllerDesk:
         self._document = document
         self._terminal = terminal
         self._completed = completed
-        self._graph: object | None = None
-        self._svg: str | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._model = ModelFiles(
+            read=machine.graph,
+            write_graph=lambda content: writer.write_file(writer.folder.graph, content),
+            write_picture=lambda content: writer.write_file(writer.folder.svg, content),
+            show=self._show_picture,
+        )
 
     def reply(self, session: bytes, message: Downward) -> None:
         if isinstance(message, Welcome):
@@ -77,15 +77,13 @@ class ControllerDesk:
     def run_changed(self) -> None:
         self._document.change()
 
+    def tick(self, mono: float) -> None:
+        """Keep the files current."""
+        self._document.write_if_due(mono)
+        self._model.write_if_due(mono)
+
     def graph_set(self, svg: str | None, graph: object | None) -> None:
-        if graph is not None and graph is not self._graph:
-            self._graph = graph
-            self._writer.write_file(self._writer.folder.graph, msgspec.json.encode(graph))
-        if svg and svg != self._svg:
-            self._svg = svg
-            task = asyncio.get_running_loop().create_task(self._clean(svg))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._model.set(svg)
 
     def print_line(self, line: str) -> None:
         """Print on the job's terminal: the launcher's if there is one, else the primary rank's."""
@@ -100,8 +98,7 @@ class ControllerDesk:
 
     async def settle(self) -> None:
         """Wait for what is still being prepared."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
+        await self._model.settle()
 
     def _speaker(self) -> bytes | None:
         sessions = self._machine.state.sessions
@@ -111,10 +108,6 @@ class ControllerDesk:
         primary = primary_session(self._machine.state)
         return primary if primary in sessions and sessions[primary].is_open else None
 
-    async def _clean(self, svg: str) -> None:
-        """A drawing may be large: it is cleaned beside the loop."""
-        cleaned = await asyncio.to_thread(clean_svg, svg)
-        if cleaned is not None and svg == self._svg:
-            self._source.set_svg(cleaned)
-            self._writer.write_file(self._writer.folder.svg, cleaned.encode())
-            self._hub.push_run()
+    def _show_picture(self, picture: str) -> None:
+        self._source.set_svg(picture)
+        self._hub.push_run()

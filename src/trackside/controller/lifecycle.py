@@ -227,8 +227,8 @@ class Controller:
         self.apply([*self._frames.take(), *gone, inputs.Ticked()])
         if self._parent is not None:
             self._parent.poll()
-        self._document.write_if_due(resume.present().mono)
         self._heat.write_if_due(resume.present().mono)
+        self._desk.tick(resume.present().mono)
 
     # --- resuming -----------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """The running run as something to read from."""
 
 from collections.abc import Callable
-from typing import Any
 
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
@@ -10,6 +9,7 @@ from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    GraphDocument,
     HeatAnswer,
     MetricEntry,
     RankEntry,
@@ -73,7 +73,7 @@ class LiveSource:
     def heat(self, path: str) -> HeatAnswer:
         return self._machine.heat(path)
 
-    def graph(self) -> Any | None:
+    def graph(self) -> GraphDocument | None:
         return self._machine.graph()
 
     def svg(self) -> str | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from trackside.run.events import raise_event
 from trackside.run.inputs import Moment
+from trackside.run.model import is_fuller, read_graph
 from trackside.run.outputs import Instruction, PublishRun, SetGraph, SetHardware, SetMetadata
 from trackside.run.state import Run
 from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_in_order
@@ -87,30 +88,22 @@ def take_graph(run: Run, session: bytes, message: messages.SetGraph, now: Moment
     """Keep the first non-empty SVG and the first non-empty graph, with the label and hash that came first.
 
     The two have a slot each: a user's SVG and the graph of a watched model may both be there, in any order. A label or
-    hash that is absent clears nothing.
+    hash that is absent clears nothing. A recorded pass takes the place of the bare tree of the same structure.
     """
     out = _compare_hash(run, session, message, now)
-    graph, problem = _open_graph(message.graph)
+    graph, problem = read_graph(message.graph)
     if problem is not None:
         text = f"a model graph of {len(message.graph):,} bytes cannot be read ({problem})"
         out += raise_event(run, now, "graph refused", text, severity="warn")
     brings = (message.svg and not run.svg) or (graph and not run.graph)
     is_first = bool(brings) and not (run.svg or run.graph)
     run.svg = run.svg or message.svg or None
-    run.graph = run.graph or graph or None
+    if run.graph is None or (graph is not None and is_fuller(graph, run.graph)):
+        run.graph = graph or run.graph
     if is_first:
         run.label, run.hash = message.label or run.label, message.hash or run.hash
     run.label, run.hash = run.label or message.label, run.hash or message.hash
     return [*out, SetGraph(run.svg, run.graph, run.label, run.hash), PublishRun()]
-
-
-def _open_graph(raw: msgspec.Raw) -> tuple[Any, str | None]:
-    try:
-        graph = msgspec.msgpack.decode(raw)
-        msgspec.json.encode(graph)
-    except (msgspec.DecodeError, RecursionError, OverflowError, ValueError, TypeError) as error:
-        return None, str(error)[:200]
-    return graph, None
 
 
 def _compare_hash(run: Run, session: bytes, message: messages.SetGraph, now: Moment) -> list[Instruction]:

@@ -13,6 +13,7 @@ from trackside.run import (
     lifecycle,
     liveness,
     metrics,
+    model,
     pace,
     pages,
     resources,
@@ -59,6 +60,7 @@ class RunMachine:
         """Step times of every rank, and what they say."""
         self._latest = metrics.LatestValues()
         self._merged = description.MergedMetadata()
+        self._graph_view = model.GraphView()
         self._is_restored = False
 
     @classmethod
@@ -143,9 +145,9 @@ class RunMachine:
         """`/api/v1/resources?path=`, oldest first."""
         return resources.records_below(self.state, path)
 
-    def graph(self) -> Any | None:
-        """The model graph, or None."""
-        return self.state.graph
+    def graph(self) -> documents.GraphDocument | None:
+        """The model graph with the times of the slowest rank, or None; the same object while nothing of it changes."""
+        return self._graph_view.of(self.state)
 
     def svg(self) -> str | None:
         """The user's SVG as it arrived, not yet sanitised."""
@@ -328,6 +330,9 @@ class RunMachine:
     def _graph(self, session: bytes, message: messages.SetGraph, now: Moment) -> list[Instruction]:
         return description.take_graph(self.state, session, message, now)
 
+    def _module_times(self, session: bytes, message: messages.ModuleTimes, now: Moment) -> list[Instruction]:
+        return model.take_times(self.state, session, message)
+
     def _hardware(self, session: bytes, message: messages.SetHardware, now: Moment) -> list[Instruction]:
         return description.take_hardware(self.state, session, message)
 
@@ -403,6 +408,7 @@ class RunMachine:
         messages.SetMetadata: _metadata,
         messages.SetPlan: _plan,
         messages.SetGraph: _graph,
+        messages.ModuleTimes: _module_times,
         messages.SetHardware: _hardware,
         messages.UserEvent: _user_event,
         messages.Notice: _notice,

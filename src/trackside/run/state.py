@@ -198,7 +198,11 @@ class Run(msgspec.Struct, kw_only=True):
     label: str | None = None
     hash: str | None = None
     svg: str | None = None
-    graph: Any = None
+    graph: documents.GraphDocument | None = None
+    module_times: dict[int, messages.ModuleTimes] = {}
+    """By rank, of this generation."""
+    timed_rank: int | None = None
+    """The rank whose times the graph shows."""
     hardware: str | None = None
     metadata: str | None = None
     """The user's own, JSON text."""

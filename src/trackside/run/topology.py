@@ -215,6 +215,7 @@ def _begin_generation(run: Run, identity: messages.Identity, now: Moment) -> lis
         if session.role == "agent" or session.generation >= run.generation
     }
     run.history.clear()
+    run.module_times.clear()
     run.restarts += 1
     run.state, run.state_detail, run.job = "running", None, None
     for host in run.hosts.values():

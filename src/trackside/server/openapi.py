@@ -99,7 +99,9 @@ def _paths() -> Json:
             [PATH],
             (404,),
         ),
-        "/api/v1/graph": _json("The model graph, or null.", {}),
+        "/api/v1/graph": _json(
+            "The model graph, or null.", {"anyOf": [_ref(documents.GraphDocument), {"type": "null"}]}
+        ),
         "/graph.svg": _get("The model as a picture, sanitised.", {"image/svg+xml": text}, None, (404,)),
         "/api/v1/stream": _get(STREAM_TEXT, {"text/event-stream": text}, STREAM_PARAMETERS, (404, 503)),
         "/api/v1/openapi.json": _json("This description.", {"type": "object"}),

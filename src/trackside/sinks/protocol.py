@@ -1,12 +1,13 @@
 """The two seams between the controller and what shows a run."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    GraphDocument,
     HeatAnswer,
     MetricEntry,
     RankEntry,
@@ -33,7 +34,7 @@ class RunSource(Protocol):
         """Step times of the ranks at or below `path` over the whole run, in a bounded number of cells."""
         ...
 
-    def graph(self) -> Any | None: ...
+    def graph(self) -> GraphDocument | None: ...
     def svg(self) -> str | None:
         """Already sanitised."""
         ...

@@ -26,6 +26,7 @@ from trackside.wire.documents import (
     BakedSeries,
     EpochRecord,
     EventRecord,
+    GraphDocument,
     HeatAnswer,
     MetricEntry,
     RankEntry,
@@ -171,9 +172,9 @@ class FolderSource:
         below = {rank.rank for rank in self._view.ranks if is_below(rank.path, path)}
         return heat if path == "root" else rows_of(heat, below)
 
-    def graph(self) -> Any | None:
+    def graph(self) -> GraphDocument | None:
         try:
-            return msgspec.json.decode(self.folder.graph.read_bytes())
+            return msgspec.json.decode(self.folder.graph.read_bytes(), type=GraphDocument)
         except (OSError, msgspec.DecodeError):
             return None
 

@@ -325,7 +325,11 @@ class GraphNode(Document, frozen=True, kw_only=True):
 
 
 class GraphEdge(Document, frozen=True, kw_only=True):
-    """A tensor that flowed from one module's output to another's input."""
+    """A tensor that flowed from one module's output to another's input.
+
+    A module that has children and computes something itself, such as a residual sum, is the target of what it computes
+    that from, its own children's outputs among it, and the source of the result.
+    """
 
     source: int
     target: int

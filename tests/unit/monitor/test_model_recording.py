@@ -104,6 +104,8 @@ def test_a_transformers_residual_stream_and_tied_embedding_are_followed() -> Non
         ("layers.0.attention.proj", "layers.0.ln2"),
         ("wte", "layers.0.ln2"),
         ("wte", "layers.0"),
+        ("layers.0.mlp.2", "layers.0"),
+        ("layers.0.attention.proj", "layers.0"),
         ("layers.0", "layers.1.ln1"),
         ("layers.0", "layers.1"),
         ("layers.1", "norm"),

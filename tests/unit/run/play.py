@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from trackside.run import inputs, outputs
@@ -140,3 +141,29 @@ def _hello(
         uptime_seconds=uptime,
         resources=resources,
     )
+
+
+def graph(
+    label: str = "net", *, recorded: bool = False, note: str | None = None, **fields: Any
+) -> documents.GraphDocument:
+    """A model of two layers."""
+    flow = documents.GraphEdge(source=1, target=2, tensor=documents.TensorSpec(shape=[4, 8], dtype="float32"))
+    whole: dict[str, Any] = {
+        "label": label,
+        "hash": "h",
+        "parameters": documents.GraphParameters(total=10, trainable=10, frozen=0),
+        "recorded": recorded,
+        "note": note,
+        "nodes": [
+            documents.GraphNode(id=0, name="", type=label, parent=None, parameters=10),
+            documents.GraphNode(id=1, name="a", type="Linear", parent=0, parameters=4),
+            documents.GraphNode(id=2, name="b", type="Linear", parent=0, parameters=6),
+        ],
+        "edges": [flow] if recorded else [],
+    }
+    return documents.GraphDocument(**{**whole, **fields})
+
+
+def graph_message(document: documents.GraphDocument) -> messages.SetGraph:
+    raw = msgspec.Raw(msgspec.msgpack.encode(document))
+    return messages.SetGraph(graph=raw, label=document.label, hash=document.hash)

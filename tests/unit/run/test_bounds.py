@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.unit.run.play import WALL, Play, batch
+from tests.unit.run.play import WALL, Play, batch, graph, graph_message
 from trackside.run import epochs, resources
 from trackside.run.cohort import FEWEST_STEPS, WINDOW_ROWS, CohortWindow
 from trackside.run.inputs import Moment, Ticked
@@ -24,11 +24,11 @@ def test_any_metadata_leaves_a_state_that_can_be_saved_and_shown(text: str) -> N
     RunMachine.restore(play.machine.snapshot())
 
 
-@pytest.mark.parametrize("graph", [b"\xc0", b"\x91", b"\xc1", msgspec.msgpack.encode({1: [b"x", float("nan")]})])
-def test_any_graph_is_taken_or_refused(graph: bytes) -> None:
+@pytest.mark.parametrize("raw", [b"\xc0", b"\x91", b"\xc1", msgspec.msgpack.encode({1: [b"x", float("nan")]})])
+def test_any_graph_is_taken_or_refused(raw: bytes) -> None:
     play = Play()
     session = play.hello(0, world=1)
-    play.tell(session, messages.SetGraph(graph=msgspec.Raw(graph), hash="a"))
+    play.tell(session, messages.SetGraph(graph=msgspec.Raw(raw), hash="a"))
     msgspec.json.encode(play.machine.graph())
     RunMachine.restore(play.machine.snapshot())
 
@@ -37,10 +37,9 @@ def test_b22_an_svg_and_a_graph_each_have_their_slot() -> None:
     play = Play()
     session = play.hello(0, world=1)
     for name in ("net", "other"):
-        raw = msgspec.Raw(msgspec.msgpack.encode({"name": name}))
-        play.tell(session, messages.SetGraph(graph=raw, label=name, hash="h"))
+        play.tell(session, graph_message(graph(name)))
     play.tell(session, messages.SetGraph(svg="<svg/>", label="drawn"))
-    assert (play.machine.graph(), play.machine.svg(), play.run.label) == ({"name": "net"}, "<svg/>", "net")
+    assert (play.machine.graph(), play.machine.svg(), play.run.label) == (graph("net"), "<svg/>", "net")
 
 
 def test_b22_any_number_of_other_structures_is_one_warning_with_a_count() -> None:

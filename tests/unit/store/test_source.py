@@ -6,6 +6,7 @@ import msgspec
 import pandas as pd
 import pytest
 
+from tests.unit.run.play import graph
 from tests.unit.store.station import Station, wait_until
 from tests.unit.store.test_writer import epoch, event
 from trackside.errors import RunFolderError
@@ -78,7 +79,7 @@ def test_a_finished_run_is_all_there(folder: RunFolder) -> None:
     station = fill(folder)
     write_document(folder)
     assert station.close()
-    folder.graph.write_text('{"nodes": []}')
+    folder.graph.write_bytes(msgspec.json.encode(graph("net", recorded=True)))
     folder.svg.write_text("<svg/>")
     source = FolderSource(folder.path)
     protocol: RunSource = source
@@ -90,7 +91,7 @@ def test_a_finished_run_is_all_there(folder: RunFolder) -> None:
     assert [record.rank for record in source.resources("root")] == [0, 1]
     assert [record.rank for record in source.resources("root/node-a/rank1")] == [1]
     assert source.resources("root/node-a/rank11") == []
-    assert (source.graph(), source.svg()) == ({"nodes": []}, "<svg/>")
+    assert (source.graph(), source.svg()) == (graph("net", recorded=True), "<svg/>")
     assert source.last_values() == [
         ("b", 0, "node-a", 1.0),
         ("b", 1, "node-a", 1.0),

@@ -312,7 +312,7 @@ export interface GraphNode {
   memory: number | null;
 }
 
-/** A tensor that flowed from one module's output to another's input. */
+/** A tensor that flowed from one module's output to another's input. A module that has children and computes something itself, such as a residual sum, is the target of what it computes that from, its own children's outputs among it, and the source of the result. */
 export interface GraphEdge {
   source: number;
   target: number;

@@ -106,7 +106,7 @@ class Recording:
         self._frames.clear()
 
     def _keep(self, frame: _Frame, made: list[torch.Tensor]) -> None:
-        """Remember a module's outputs; what reached its own arithmetic from outside flowed into the module itself."""
+        """Remember a module's outputs; what its own arithmetic made them of, its children's too, flowed into itself."""
         flow = self._flow
         if flow is None:
             return
@@ -114,11 +114,14 @@ class Recording:
             sources = frozenset[int]() if frame.is_leaf else flow.sources(tensor)
             if flow.produce(tensor, frame.node, is_leaf=frame.is_leaf):
                 for source in sources:
-                    self._connect(source, frame.node, tensor)
+                    if source != frame.node and not self._is_within(frame.node, source):
+                        self._count(source, frame.node, tensor)
 
     def _connect(self, source: int, target: int, tensor: torch.Tensor) -> None:
-        if self._is_within(source, target) or self._is_within(target, source):
-            return
+        if not self._is_within(source, target) and not self._is_within(target, source):
+            self._count(source, target, tensor)
+
+    def _count(self, source: int, target: int, tensor: torch.Tensor) -> None:
         edge = self.edges.get((source, target))
         if edge is None:
             if len(self.edges) >= MOST_EDGES:
