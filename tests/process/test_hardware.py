@@ -120,8 +120,19 @@ def test_b16_d28_a_driver_that_hangs_silences_nothing_else(
     both_ready(scratch)
     began = job.get("api/v1/run")["elapsed_seconds"]
     wait_for(lambda: job.get("api/v1/run")["elapsed_seconds"] > began + 3, 30, "some seconds of it")
-    ranks = job.get("api/v1/ranks")
-    assert [entry["state"] for entry in ranks] == ["alive", "alive"]
+    ranks = wait_for(
+        lambda: (r := job.get("api/v1/ranks")) and all(e["cpu"] is not None and e["memory"] for e in r) and r,
+        40,
+        "CPU and memory of both ranks",
+    )
+    assert [(entry["state"], entry["gpu"]) for entry in ranks] == [("alive", None)] * 2
+    of_host = wait_for(lambda: latest(job, f"root/{ranks[0]['host']}"), 40, "the host's sample")
+    assert (of_host["memory_total"] > 0, of_host["gpus"], of_host["gpu_util"]) == (True, [], None)
+    wait_for(lambda: "threads" in (job.get("api/v1/run")["hardware"] or ""), 40, "the CPUs in the header")
+    silent = wait_for(
+        lambda: [e for e in job.get("api/v1/events") if e["kind"] == "driver silent"], 40, "the word that it is silent"
+    )
+    assert silent[0]["severity"] == "warn"
     assert all(entry["age_seconds"] < 5 for entry in ranks), "each beats from a thread of its own"
     assert job.get("api/v1/series?metric=loss")["total_points"] == 200
     ended = time.monotonic()
@@ -132,6 +143,32 @@ def test_b16_d28_a_driver_that_hangs_silences_nothing_else(
     assert len(job.points()) == 200
     assert job.document()["state"] == "finished"
     assert (job.folder() / "report.html").is_file()
+
+
+def test_b16_a_driver_that_answers_again_is_heard_again(tmp_path: Path, driver: Path) -> None:
+    station, cause = Station(), tmp_path / "hangs"
+    cause.touch()
+    hanging = {"FAKE_NVML_HANG": "nvmlInitWithFlags", "FAKE_NVML_HANG_WHILE": str(cause)}
+    code = UNTIL_GO.format(arguments="")
+    process = start(tmp_path, code, LD_LIBRARY_PATH=str(driver), TRACKSIDE_CONTROLLER=station.address, **hanging)
+
+    def gpus() -> list[Any]:
+        return [sample.rank.gpu for sample in station.of(messages.ResourceSample) if sample.rank is not None]
+
+    try:
+        wait_for(lambda: len(gpus()) >= 2, 60, "samples without the driver")
+        assert set(gpus()) == {None}
+        assert [hardware.gpu for hardware in station.of(messages.SetHardware)] == [None]
+        cause.unlink()
+        wait_for(lambda: gpus()[-1] is not None, 60, "a sample with the driver")
+        wait_for(lambda: len(station.of(messages.SetHardware)) == 2, 60, "the GPU's name")
+    finally:
+        (tmp_path / "go").touch()
+        _, err = process.communicate(timeout=60)
+        station.close()
+    assert process.returncode == 0, err
+    assert station.of(messages.SetHardware)[1].gpu == "Fake H100 (80 GB)"
+    assert [notice.about for notice in station.of(messages.Notice)] == ["driver silent"]
 
 
 def start(folder: Path, code: str, **env: str) -> subprocess.Popen[str]:
@@ -232,6 +269,7 @@ QUIET = """
 @pytest.mark.parametrize(
     ("arguments", "env", "threads"),
     [
+        ("", {"LD_LIBRARY_PATH": ""}, ["MainThread", "trackside-sample", "trackside-send"]),
         ("resources=False", {}, ["MainThread", "trackside-send"]),
         ("", {"TRACKSIDE_DISABLED": "1"}, ["MainThread"]),
     ],
@@ -241,13 +279,15 @@ def test_b18_sampling_stays_off_where_nobody_wants_it(
 ) -> None:
     station, calls = Station(), tmp_path / "calls"
     watched = {"LD_LIBRARY_PATH": str(driver), "FAKE_NVML_CALLS": str(calls), "TRACKSIDE_CONTROLLER": station.address}
-    process = start(tmp_path, QUIET.format(arguments=arguments), **watched, **env)
+    process = start(tmp_path, QUIET.format(arguments=arguments), **{**watched, **env})
     try:
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out.splitlines()) == (0, [repr(threads), "[]"]), err
         assert not calls.exists(), "the driver was not even loaded"
-        assert (station.of(messages.ResourceSample), station.of(messages.SetHardware)) == ([], [])
-        assert [hello.resources for hello in station.hellos()] == ([False] if arguments else [])
+        is_on = "trackside-sample" in threads
+        seen = (bool(station.of(messages.ResourceSample)), bool(station.of(messages.SetHardware)))
+        assert seen == (is_on, is_on), "without a driver two threads do it all, switched off not even that"
+        assert [hello.resources for hello in station.hellos()] == {2: [False], 3: [True]}.get(len(threads), [])
     finally:
         station.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trackside.launch.workers import Exit, Worker, WorkerWatch
-from trackside.monitor.samplers import HostSampler, RankSampler
+from trackside.monitor.samplers import HostSampler, Patience, RankSampler
 from trackside.wire import messages
 
 _logger = logging.getLogger("trackside.launch")
@@ -159,6 +159,7 @@ class HostAgent:
             _logger.exception("the launcher no longer samples its host")
 
     def _sample_until_stopped(self) -> None:
+        driver = Patience()
         host: HostSampler | None = None
         ranks: dict[int, RankSampler] = {}
         since, due = time.monotonic(), time.monotonic() + _SAMPLE_S
@@ -168,19 +169,22 @@ class HostAgent:
                 since, due = time.monotonic(), time.monotonic() + _SAMPLE_S
                 continue
             running = tuple(worker for worker in self._running if worker.identity.rank not in link.spared_ranks)
-            _follow_ranks(ranks, running, self._environ)
+            _follow_ranks(ranks, running, self._environ, driver)
             if link.samples_host:
-                host = host or HostSampler(self._directory)
+                host = host or HostSampler(self._directory, driver=driver)
                 host.tick()
+                if not host.watches_gpus:
+                    driver.close()  # its thread has nothing to wait for
             for sampler in ranks.values():
                 sampler.tick()
             now = time.monotonic()
             if now >= due:
                 _send_samples(link, host, ranks, running, now - since)
                 since, due = now, max(now, due + _SAMPLE_S)
-        _follow_ranks(ranks, (), self._environ)
+        _follow_ranks(ranks, (), self._environ, driver)
         if host is not None:
             host.close()
+        driver.close()
 
 
 def _send_samples(
@@ -209,7 +213,9 @@ def _alive(running: tuple[Worker, ...]) -> messages.WorkerAlive:
     return messages.WorkerAlive(ranks=ranks, generation=latest)
 
 
-def _follow_ranks(samplers: dict[int, RankSampler], running: tuple[Worker, ...], environ: Mapping[str, str]) -> None:
+def _follow_ranks(
+    samplers: dict[int, RankSampler], running: tuple[Worker, ...], environ: Mapping[str, str], driver: Patience
+) -> None:
     """One sampler for each process that runs."""
     for pid in set(samplers) - {worker.pid for worker in running}:
         samplers.pop(pid).close()
@@ -217,4 +223,4 @@ def _follow_ranks(samplers: dict[int, RankSampler], running: tuple[Worker, ...],
         if worker.pid not in samplers:
             seen = {**environ, **worker.environ}
             local_rank = int(seen.get("LOCAL_RANK", worker.identity.local_rank))
-            samplers[worker.pid] = RankSampler(worker.pid, local_rank, seen)
+            samplers[worker.pid] = RankSampler(worker.pid, local_rank, seen, driver=driver)

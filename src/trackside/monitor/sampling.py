@@ -1,4 +1,4 @@
-"""The hardware, in a thread of its own, so that a hung driver call silences nothing else."""
+"""The hardware, in a thread of its own; the driver in one more, so that a call that hangs silences nothing else."""
 
 import logging
 import os
@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Protocol
 from trackside.wire import messages
 
 if TYPE_CHECKING:
-    from trackside.monitor.samplers import HostSampler, RankSampler
+    from trackside.monitor.samplers import HostSampler, Patience, RankSampler
 
 logger = logging.getLogger("trackside.monitor")
 
 TICK_S = 0.25
 SAMPLE_S = 2.0
+
+
+def silence_notice() -> messages.Notice:
+    """What is said when the driver has fallen silent."""
+    text = "the NVIDIA driver does not answer; GPU figures are unknown until it does"
+    return messages.Notice(time=time.time(), about="driver silent", text=text)
 
 
 class SampleSink(Protocol):
@@ -39,6 +45,7 @@ class Sampling:
     def __init__(self, environ: Mapping[str, str], identity: messages.Identity, sink: SampleSink) -> None:
         self.latest: messages.ResourceSample | None = None
         self._environ, self._local_rank, self._sink = dict(environ), identity.local_rank, sink
+        self._is_admitted = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trackside-sample", daemon=True)
 
@@ -57,16 +64,16 @@ class Sampling:
             logger.debug("trackside: hardware is no longer sampled", exc_info=True)
 
     def _work(self) -> None:
-        from trackside.monitor.samplers import HostSampler, RankSampler, hardware_parts
+        from trackside.monitor.samplers import HostSampler, Patience, RankSampler
 
-        cpu, gpu = hardware_parts(self._environ, self._local_rank)
-        self._sink.send(messages.SetHardware(cpu=cpu, gpu=gpu))
-        rank = RankSampler(os.getpid(), self._local_rank, self._environ)
+        driver = Patience()
+        gpu = self._introduce(driver)
+        rank = RankSampler(os.getpid(), self._local_rank, self._environ, driver=driver)
         host: HostSampler | None = None
         since = time.monotonic()
         while not self._stop.wait(TICK_S if rank.watches_gpus else SAMPLE_S):
             if self._sink.samples_host and host is None:
-                host = HostSampler(os.curdir)
+                host = HostSampler(os.curdir, driver=driver)
             rank.tick()
             if host is not None and self._sink.samples_host:
                 host.tick()
@@ -74,9 +81,29 @@ class Sampling:
             if now - since >= SAMPLE_S - TICK_S / 2:
                 self._take(rank, host if self._sink.samples_host else None, now - since)
                 since = now
+                self._admit(driver)
+                if gpu is None and rank.gpu_uuid is not None:  # the driver answers late, or torch has told the device
+                    gpu = self._introduce(driver)
+            if not rank.watches_gpus:
+                driver.close()  # its thread has nothing to wait for
         rank.close()
         if host is not None:
             host.close()
+        driver.close()
+
+    def _introduce(self, driver: "Patience") -> str | None:
+        """Say what this rank runs on; return the GPU's part."""
+        from trackside.monitor.samplers import hardware_parts
+
+        cpu, gpu = hardware_parts(self._environ, self._local_rank, driver)
+        self._sink.send(messages.SetHardware(cpu=cpu, gpu=gpu))
+        return gpu
+
+    def _admit(self, driver: "Patience") -> None:
+        """Say once that the driver has fallen silent; again when it does so again."""
+        if driver.is_silent and not self._is_admitted:
+            self._sink.send(silence_notice())
+        self._is_admitted = driver.is_silent
 
     def _take(self, rank: "RankSampler", host: "HostSampler | None", interval_s: float) -> None:
         sample = messages.ResourceSample(

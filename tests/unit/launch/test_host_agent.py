@@ -125,8 +125,8 @@ def test_b17_b18_a_rank_that_is_to_be_spared_is_left_alone(agent: HostAgent, not
 
 def test_b18_without_a_link_nothing_is_sampled(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    monkeypatch.setattr(module, "HostSampler", lambda *_: made.append("host"))
-    monkeypatch.setattr(module, "RankSampler", lambda *_: made.append("rank"))
+    monkeypatch.setattr(module, "HostSampler", lambda *_, **__: made.append("host"))
+    monkeypatch.setattr(module, "RankSampler", lambda *_, **__: made.append("rank"))
     monkeypatch.setattr(module, "_TICK_S", 0.01)
     agent = HostAgent(lambda: None, Path(), os.environ)
     agent.start()

@@ -3,7 +3,7 @@
  * FAKE_NVML_NAMES  models, separated by `|`, given out in turn (default: all "Fake H100")
  * FAKE_NVML_MIG    indices of GPUs in MIG mode, each with two slices, for instance "2,5"
  * FAKE_NVML_FAIL   names of functions that answer "no permission"
- * FAKE_NVML_HANG   names of functions that never come back
+ * FAKE_NVML_HANG   names of functions that never come back, or not as long as the file FAKE_NVML_HANG_WHILE exists
  * FAKE_NVML_CALLS  a file that gets a line for every call: the function's name
  * A handle is 1 + index, or 100 + 10 * index + slice.
  */
@@ -52,7 +52,8 @@ static void enter(const char *function) {
         fprintf(file, "%s\n", function);
         fclose(file);
     }
-    while (named("FAKE_NVML_HANG", function)) pause();
+    const char *cause = getenv("FAKE_NVML_HANG_WHILE");
+    while (named("FAKE_NVML_HANG", function) && (!cause || access(cause, F_OK) == 0)) usleep(10000);
 }
 
 #define GUARD enter(__func__); if (named("FAKE_NVML_FAIL", __func__)) return NO_PERMISSION

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from trackside.monitor.samplers.nvml import Device, Nvml
+from trackside.monitor.samplers.patience import Patience
 from trackside.monitor.samplers.visible import assigned_device
 from trackside.monitor.samplers.window import Window
 from trackside.wire.messages import GpuSample
@@ -57,26 +58,58 @@ class HostGpus:
 
     Args:
         ours: UUIDs of the devices this job has; None when that is not known.
+        driver: Makes the calls; None: one of its own.
     """
 
-    def __init__(self, ours: Collection[str] | None = None) -> None:
-        self._nvml = Nvml()
+    def __init__(self, ours: Collection[str] | None = None, driver: Patience | None = None) -> None:
         self._ours = None if ours is None else frozenset(ours)
-        self._windows = [(device, GpuWindow(self._nvml, device)) for device in self._nvml.devices]
+        self._driver, self._is_own = driver or Patience(), driver is None
+        self._nvml: Nvml | None = None
+        self._windows: list[tuple[Device, GpuWindow]] = []
+        self._driver.ask(self._open)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a device, as far as the driver has answered."""
+        return self._nvml is None or bool(self._windows)
 
     def tick(self) -> None:
         """Read every device once."""
-        for _, window in self._windows:
-            window.tick()
+        if self.has_any:
+            self._driver.ask(self._tick)
 
     def sample(self) -> list[GpuSample]:
-        """Return every device's interval; empty without a driver."""
-        return [window.sample(self._is_ours(device)) for device, window in self._windows]
+        """Return every device's interval; empty without a driver, or while it does not answer."""
+        return (self._driver.ask(self._sample) or []) if self.has_any else []
 
     def close(self) -> None:
         """Let the driver go."""
+        self._driver.ask(self._close)
+        if self._is_own:
+            self._driver.close()
+
+    # --- in the driver's thread ---------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        nvml = Nvml()
+        self._windows = [(device, GpuWindow(nvml, device)) for device in nvml.devices]
+        self._nvml = nvml
+
+    def _tick(self) -> None:
+        if self._nvml is None:  # the driver did not answer before
+            self._open()
+        for _, window in self._windows:
+            window.tick()
+
+    def _sample(self) -> list[GpuSample]:
+        if self._nvml is None:
+            self._open()
+        return [window.sample(self._is_ours(device)) for device, window in self._windows]
+
+    def _close(self) -> None:
         self._windows = []
-        self._nvml.close()
+        if self._nvml is not None:
+            self._nvml.close()
 
     def _is_ours(self, device: Device) -> bool | None:
         if self._ours is None or device.uuid is None:
@@ -89,14 +122,20 @@ class RankGpu:
 
     Args:
         same_process: Whether the rank is this process, so that torch, once it uses CUDA, can name the device itself.
+        driver: Makes the calls; None: one of its own.
     """
 
-    def __init__(self, environ: Mapping[str, str], local_rank: int | None, same_process: bool) -> None:
-        self._nvml = Nvml()
+    def __init__(
+        self, environ: Mapping[str, str], local_rank: int | None, same_process: bool, driver: Patience | None = None
+    ) -> None:
+        self._environ, self._given_rank = environ, local_rank
         self._local_rank = local_rank or 0
         self._ask_torch = same_process
-        self._device = assigned_device(environ, local_rank, self._nvml.devices)
-        self._window = GpuWindow(self._nvml, self._device) if self._device else None
+        self._driver, self._is_own = driver or Patience(), driver is None
+        self._nvml: Nvml | None = None
+        self._device: Device | None = None
+        self._window: GpuWindow | None = None
+        self._driver.ask(self._open)
 
     @property
     def device(self) -> Device | None:
@@ -105,39 +144,68 @@ class RankGpu:
 
     @property
     def has_driver(self) -> bool:
-        """Whether there is any device here, known to be the rank's or not."""
-        return bool(self._nvml.devices)
+        """Whether there is any device here, known to be the rank's or not, as far as the driver has answered."""
+        return self._nvml is None or bool(self._nvml.devices)
 
     def tick(self) -> None:
         """Read the device once."""
-        if self._window:
-            self._window.tick()
+        if self._nvml is None or self._window is not None:
+            self._driver.ask(self._tick)
 
     def sample(self) -> GpuSample | None:
-        """Return the interval, None without a known device."""
-        self._correct()
-        return self._window.sample(ours=True) if self._window else None
+        """Return the interval, None without a known device, or while the driver does not answer."""
+        return self._driver.ask(self._sample) if self.has_driver else None
 
     def memory_total(self) -> int | None:
         """Bytes of the device."""
-        return self._nvml.memory(self._device)[1] if self._device else None
+        return self._driver.ask(self._memory_total)
 
     def close(self) -> None:
         """Let the driver go."""
+        self._driver.ask(self._close)
+        if self._is_own:
+            self._driver.close()
+
+    # --- in the driver's thread ---------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        nvml = Nvml()
+        self._device = assigned_device(self._environ, self._given_rank, nvml.devices)
+        self._window = GpuWindow(nvml, self._device) if self._device else None
+        self._nvml = nvml
+
+    def _tick(self) -> None:
+        if self._nvml is None:  # the driver did not answer before
+            self._open()
+        if self._window:
+            self._window.tick()
+
+    def _sample(self) -> GpuSample | None:
+        if self._nvml is None:
+            self._open()
+        self._correct()
+        return self._window.sample(ours=True) if self._window else None
+
+    def _memory_total(self) -> int | None:
+        return self._nvml.memory(self._device)[1] if self._nvml and self._device else None
+
+    def _close(self) -> None:
         self._window = None
-        self._nvml.close()
+        if self._nvml is not None:
+            self._nvml.close()
 
     def _correct(self) -> None:
         """Take the device from torch as soon as CUDA is in use there: it has numbered the cards itself."""
-        if not self._ask_torch or not self._nvml.devices:
+        nvml = self._nvml
+        if not self._ask_torch or nvml is None:
             return
         uuid = _uuid_by_torch(self._local_rank)
         if uuid is None:
             return
         self._ask_torch = False
-        actual = next((device for device in self._nvml.devices if device.uuid and uuid in device.uuid), None)
+        actual = next((device for device in nvml.devices if device.uuid and uuid in device.uuid), None)
         if actual is not None and actual != self._device:
-            self._device, self._window = actual, GpuWindow(self._nvml, actual)
+            self._device, self._window = actual, GpuWindow(nvml, actual)
 
 
 def _uuid_by_torch(local_rank: int) -> str | None:

@@ -6,23 +6,26 @@ from pathlib import Path
 
 from trackside.monitor.samplers.files import read_text
 from trackside.monitor.samplers.gpu import RankGpu
+from trackside.monitor.samplers.patience import Patience
 
 _GB = 1 << 30
 
 
-def hardware_parts(environ: Mapping[str, str], local_rank: int | None) -> tuple[str, str | None]:
+def hardware_parts(
+    environ: Mapping[str, str], local_rank: int | None, driver: Patience | None = None
+) -> tuple[str, str | None]:
     """Return (CPU, GPU) for the hardware line: `<model> (<threads> threads, <N> GB)` and `<model> (<N> GB)`.
 
     What cannot be read is left out; an unknown CPU is `Unknown CPU`. The figures are the machine's, not the container's.
 
     Returns:
-        The GPU part is None when the rank has none.
-    Blocks: a few milliseconds; a driver that hangs, hangs its caller.
+        The GPU part is None when the rank has none, or when the driver does not answer.
+    Blocks: a few milliseconds; for a driver that hangs, a few seconds.
     """
     threads, memory_bytes = cpu_threads(), machine_memory_bytes()
     facts = [f"{threads} threads"] if threads else []
     facts += [f"{round(memory_bytes / _GB)} GB"] if memory_bytes else []
-    gpu = RankGpu(environ, local_rank, same_process=True)
+    gpu = RankGpu(environ, local_rank, same_process=True, driver=driver)
     try:
         return _with_facts(cpu_model() or "Unknown CPU", facts), _gpu_text(gpu)
     finally:

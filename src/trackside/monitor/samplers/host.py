@@ -9,6 +9,7 @@ from trackside.monitor.samplers.cgroup import Cgroup, CpuQuota, usable_cpus, use
 from trackside.monitor.samplers.files import read_text
 from trackside.monitor.samplers.gpu import HostGpus
 from trackside.monitor.samplers.hardware import meminfo
+from trackside.monitor.samplers.patience import Patience
 from trackside.monitor.samplers.window import Rate
 from trackside.wire.messages import HostSample
 
@@ -24,6 +25,7 @@ class HostSampler:
         our_gpu_uuids: Devices this job has; None when that is not known.
         clock: Monotonic seconds.
         root: Where `/proc` and `/sys` are; another one in tests.
+        driver: Makes the driver's calls; None: one of its own.
 
     Threads: one, always the same.
     """
@@ -34,20 +36,26 @@ class HostSampler:
         our_gpu_uuids: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         root: Path = Path("/"),
+        driver: Patience | None = None,
     ) -> None:
         self._directory = directory
         self._clock = clock
         self._root = root
         self._cgroup = Cgroup(root)
         self._quota = self._tighter_quota()
-        self._gpus = HostGpus(our_gpu_uuids)
+        self._gpus = HostGpus(our_gpu_uuids, driver)
         self._busy = Rate()
         self._passed = Rate()
         self._rates = {name: Rate() for name in ("sent", "received", "read", "written")}
         self._read_counters()
 
+    @property
+    def watches_gpus(self) -> bool:
+        """Whether ticks read anything."""
+        return self._gpus.has_any
+
     def tick(self) -> None:
-        """Read every GPU once; cheap, to be called several times a second. Blocks: as long as the driver does."""
+        """Read every GPU once; cheap, to be called several times a second. Blocks: for the driver, a few seconds at most."""
         self._gpus.tick()
 
     def sample(self) -> HostSample:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from trackside.monitor.samplers.cgroup import Cgroup, usable_cpus
 from trackside.monitor.samplers.gpu import RankGpu
+from trackside.monitor.samplers.patience import Patience
 from trackside.monitor.samplers.torch_memory import AllocatorFigures, allocator_figures
 from trackside.monitor.samplers.tree import ProcessTree
 from trackside.wire.messages import RankSample
@@ -19,6 +20,7 @@ class RankSampler:
         local_rank: Which of the visible GPUs is its own; None in a single process.
         environ: The rank's environment, for `CUDA_VISIBLE_DEVICES`.
         clock: Monotonic seconds.
+        driver: Makes the driver's calls; None: one of its own.
 
     Threads: one, always the same.
     """
@@ -29,12 +31,13 @@ class RankSampler:
         local_rank: int | None,
         environ: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
+        driver: Patience | None = None,
     ) -> None:
         self._clock = clock
         self._inside = pid == os.getpid()
         self._cpus = usable_cpus(Cgroup().cpu())
         self._tree = ProcessTree(pid)
-        self._gpu = RankGpu(environ, local_rank, same_process=self._inside)
+        self._gpu = RankGpu(environ, local_rank, same_process=self._inside, driver=driver)
         self._since = clock()
 
     @property
@@ -48,7 +51,7 @@ class RankSampler:
         return self._gpu.has_driver
 
     def tick(self) -> None:
-        """Read the device once; cheap, to be called several times a second. Blocks: as long as the driver does."""
+        """Read the device once; cheap, to be called several times a second. Blocks: for the driver, a few seconds at most."""
         self._gpu.tick()
 
     def sample(self) -> RankSample:
