@@ -65,6 +65,7 @@ def test_b28_the_last_records_then_complete_then_the_report_then_the_port(wire: 
         controller.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
     assert controller.process.poll() is None, "the report is waited for, however often the end is asked for"
+    assert not stream.ended.is_set()
     again = read(url, "api/v1/run")
     assert (again["state"], again["elapsed_seconds"]) == ("finished", first["elapsed_seconds"]), "time stands still"
     assert again["ended_at"] - again["started_at"] == pytest.approx(again["elapsed_seconds"], abs=0.5)

@@ -103,14 +103,19 @@ def take_graph(run: Run, session: bytes, message: messages.SetGraph, now: Moment
     if is_first:
         run.label, run.hash = message.label or run.label, message.hash or run.hash
     run.label, run.hash = run.label or message.label, run.hash or message.hash
+    if message.hash and run.hash == message.hash and run.hash_rank is None:
+        run.hash_rank = run.sessions[session].rank
     return [*out, SetGraph(run.svg, run.graph, run.label, run.hash), PublishRun()]
 
 
 def _compare_hash(run: Run, session: bytes, message: messages.SetGraph, now: Moment) -> list[Instruction]:
-    """Ranks that train different models are one warning, whose count says how many differ."""
+    """Ranks that train different models are one warning, whose count says how many differ.
+
+    The rank that named the run's hash may name another one: it has watched a second model.
+    """
     known = run.sessions[session]
     rank = run.ranks.get(known.rank) if known.rank is not None else None
-    if not message.hash or not run.hash or message.hash == run.hash or rank is None:
+    if not message.hash or not run.hash or message.hash == run.hash or rank is None or rank.rank == run.hash_rank:
         return []
     first = next((e for e in run.events if e.active and e.kind == "hash mismatch"), None)
     path = first.path if first is not None else path_of(rank)

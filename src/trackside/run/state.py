@@ -197,6 +197,8 @@ class Run(msgspec.Struct, kw_only=True):
     project: str | None = None
     label: str | None = None
     hash: str | None = None
+    hash_rank: int | None = None
+    """Who named the hash."""
     svg: str | None = None
     graph: documents.GraphDocument | None = None
     module_times: dict[int, messages.ModuleTimes] = {}

@@ -29,6 +29,25 @@ def test_b22_a_later_rank_of_the_same_structure_changes_nothing_and_warns_nobody
     assert play.events() == []
 
 
+def test_b22_an_empty_drawing_is_none() -> None:
+    play = Play()
+    zero = play.hello(0, world=1)
+    play.tell(zero, messages.SetGraph(svg="", label="early"))
+    assert (play.machine.svg(), play.run.has_svg) == (None, False)
+    play.tell(zero, messages.SetGraph(svg="<svg>1</svg>"))
+    assert (play.machine.svg(), play.run.label) == ("<svg>1</svg>", "early")
+
+
+def test_b22_a_rank_that_names_a_second_model_trains_no_other_one() -> None:
+    play = Play()
+    zero = play.hello(0)
+    play.tell(zero, messages.SetGraph(label="generator", hash="aaaa"))
+    play.tell(zero, messages.SetGraph(svg="<svg>2</svg>", label="critic", hash="bbbb"))
+    assert play.events("hash mismatch") == []
+    play.tell(play.hello(1), messages.SetGraph(label="other", hash="cccc"))
+    assert [event.path for event in play.events("hash mismatch")] == ["root/a/rank1"]
+
+
 def test_b23_metadata_the_last_write_wins_and_malformed_text_is_discarded() -> None:
     play = Play()
     session = play.hello(0)

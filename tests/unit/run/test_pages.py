@@ -70,6 +70,15 @@ def test_b19_where_no_page_was_wanted_none_is_asked_for_and_none_is_spoken_of() 
     assert (asked(play), play.events()) == ([], [])
 
 
+def test_b20_nothing_is_kept_of_a_wish_for_the_same_port() -> None:
+    play = Play()
+    zero, one = play.hello(0), play.hello(1)
+    play.tell(zero, messages.PortWish(port=7117))
+    play.tell(one, messages.PortWish(port=7117))
+    play.do(inputs.PageBindFailed(7117, "held"))
+    assert asked(play) == [7117], "it would only fail again"
+
+
 @pytest.mark.parametrize("again", [7117, None, 0])
 def test_b20_the_same_port_or_any_port_again_is_ignored(again: int | None) -> None:
     play = Play()
