@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zmq
 
 from tests.process.wire_client import ControllerUnderTest, WireRank, points
@@ -88,6 +89,28 @@ class Fleet:
                 for i in range(count)
             ]
             self.send(rank.rank, points(calls, step=step, names={ids[name]: name for name in values}))
+
+    def steps(self, first: int, count: int, data: dict[int, float], step_seconds: float = 0.3) -> None:
+        """Every rank's steps, all as long as each other; `data` is what each waits for its loader, seconds."""
+        names = ["data", "forward", "backward", "optimizer", "collective", "rest"]
+        step = np.arange(first, first + count, dtype="<i8")
+        ended = time.time() - step_seconds * np.arange(count - 1, -1, -1, dtype="<f8")
+        for rank in self.ranks:
+            noise = 1 + 0.01 * np.sin(step * (rank.rank + 1.7))
+            work = [data.get(rank.rank, 0.005) * noise, 0.04 * noise, 0.05 * noise, 0.01 * noise]
+            waiting = step_seconds - sum(work) - 0.002
+            seconds = np.stack([*work, waiting, np.full(count, 0.002)], axis=1).astype("<f8")
+            message = messages.StepTimes(
+                phases=names,
+                step=step.tobytes(),
+                count=np.ones(count, "<u4").tobytes(),
+                ended_at=ended.tobytes(),
+                wall=np.full(count, step_seconds, "<f8").tobytes(),
+                own=(step_seconds - waiting).astype("<f8").tobytes(),
+                seconds=seconds.tobytes(),
+                samples=np.full(count, 32, "<i8").tobytes(),
+            )
+            self.send(rank.rank, message)
 
     def silence(self, rank: int) -> None:
         self._quiet.add(rank)

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { csv } from "./csv";
-import { filterOf, groupOf, leafOf, plain, plainLines } from "./text";
+import { filterOf, groupOf, leafOf, plain, plainLines, sentence } from "./text";
 
 it("controls that reorder or hide text become visible", () => {
   expect(plain("a\u202egnp.exe\u0000\u2066x\u200f")).toBe("a\ufffdgnp.exe\ufffd\ufffdx\ufffd");
@@ -24,4 +24,8 @@ it("filters by text or regular expression", () => {
 it("a spreadsheet never takes a name for a formula", () => {
   const text = csv(["epoch", "=cmd()|'a'!A1", 'say "x"', "a,b"], [[1, -2.5, null, "+1"]]);
   expect(text).toBe('epoch,\'=cmd()|\'a\'!A1,"say ""x""","a,b"\r\n1,-2.5,,\'+1\r\n');
+});
+
+it("what others say becomes a sentence", () => {
+  expect(["rank 1 waits", "Done.", "", "a\u202eb"].map(sentence)).toEqual(["Rank 1 waits.", "Done.", "", "A\ufffdb."]);
 });

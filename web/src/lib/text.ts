@@ -8,6 +8,13 @@ export function plain(text: string): string {
   return text.replace(HIDDEN, "\ufffd");
 }
 
+/** Harmless as `plain`, with a capital first and a full stop last. */
+export function sentence(text: string): string {
+  const words = plain(text.trim());
+  if (words === "") return "";
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?…]$/.test(words) ? "" : "."}`;
+}
+
 /** As `plain`, but line breaks and tabs stay. */
 export function plainLines(text: string): string {
   return text.replace(HIDDEN, (hidden) => (hidden === "\n" || hidden === "\t" ? hidden : "\ufffd"));

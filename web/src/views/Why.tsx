@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import * as format from "../lib/format";
-import { plain } from "../lib/text";
+import { plain, sentence } from "../lib/text";
 import { comparison, findingsAt } from "../state/diagnosis";
 import { partsOf, phaseNames } from "../state/phases";
 import type { Diagnosis, SharePart, Verdict } from "../wire/types.gen";
@@ -73,10 +73,10 @@ function Known({ diagnosis }: { diagnosis: Diagnosis }) {
       <JobPhases diagnosis={diagnosis} />
       {active.length === 0 && (
         <p class="why-fine">
-          <Icon name="finished" /> <strong>{isAlone ? "Nothing stands out." : "Nobody is behind."}</strong> {plain(diagnosis.bound_text)}
+          <Icon name="finished" /> <strong>{isAlone ? "Nothing stands out." : "Nobody is behind."}</strong> {sentence(diagnosis.bound_text)}
         </p>
       )}
-      {active.length > 0 && diagnosis.bound_text !== "" && <p>{plain(diagnosis.bound_text)}</p>}
+      {active.length > 0 && diagnosis.bound_text !== "" && <p>{sentence(diagnosis.bound_text)}</p>}
       {active.length > 0 && diagnosis.gain_ratio !== null && diagnosis.gain_ratio > 0 && (
         <p class="why-gain">
           <strong class="figure">−{format.percent(diagnosis.gain_ratio)}</strong> of the step time if nobody were behind
@@ -133,7 +133,7 @@ function Finding({ verdict }: { verdict: Verdict }) {
           </span>
         )}
       </p>
-      <p>{plain(verdict.text)}</p>
+      <p>{sentence(verdict.text)}</p>
       <Evidence verdict={verdict} />
       <p class="verdict-facts">
         <Pattern verdict={verdict} />

@@ -8,6 +8,9 @@ const ACROSS = 44;
 /** Columns are made so that the whole is about so much wider than high. */
 const ASPECT = 1.5;
 const SHORT = 6;
+/** Heights that one column may have: of any number of modules, and of a few. */
+const LOW = 360;
+const HIGH = 760;
 
 /** Whether every flow goes from one module to the next in order, or in at the first and out at the last. */
 export function isChain({ nodes, flows }: Level): boolean {
@@ -40,7 +43,8 @@ export function wrapped({ nodes, flows }: Level): Arranged {
 }
 
 function columnsOf(nodes: Level["nodes"]): Level["nodes"][] {
-  if (nodes.length <= SHORT) return [nodes];
+  const height = nodes.reduce((sum, node) => sum + node.height + DOWN, 0);
+  if (height <= LOW || (nodes.length <= SHORT && height <= HIGH)) return [nodes];
   const area = nodes.reduce((sum, { width, height }) => sum + (width + ACROSS) * (height + DOWN), 0);
   const tallest = Math.max(...nodes.map(({ height }) => height + DOWN), Math.sqrt(area / ASPECT));
   const columns: Level["nodes"][] = [];
