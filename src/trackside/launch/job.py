@@ -198,6 +198,8 @@ class Job:
         document = _run_document(folder)
         if document is not None:
             self._terminal.entry(str(document["state"]), _end_text(document))
+            for line in _verdict_lines(document, folder):
+                self._terminal.line(line)
         if (folder / _REPORT).is_file():
             self._terminal.entry("report", str(folder / _REPORT))
         else:
@@ -214,6 +216,21 @@ def _wait_for_file(path: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
+
+
+def _verdict_lines(document: dict[str, Any], folder: Path) -> list[str]:
+    """What the run's time went into and who was slow, in at most five lines."""
+    if document.get("diagnosis") is None:
+        return []
+    import msgspec
+
+    from trackside.run.diagnose.words import summary_lines
+    from trackside.wire.documents import Diagnosis
+
+    try:
+        return summary_lines(msgspec.convert(document["diagnosis"], Diagnosis), str(folder))
+    except msgspec.ValidationError:  # a controller of another version
+        return []
 
 
 def _run_document(folder: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from trackside.run.diagnose.peers import (
     Noise,
     Scan,
     bound_of,
+    column_medians,
     limit_for,
     noise_of,
     peer_medians,
@@ -240,12 +241,7 @@ def _others_median(values: Array, row: int) -> Array:
     others = np.delete(values, row, axis=0)
     if not len(others):
         return np.full(values.shape[1], np.nan)
-    ordered = np.sort(others, axis=0)
-    known = np.isfinite(others).sum(axis=0)
-    count = np.maximum(known, 1)
-    low = np.take_along_axis(ordered, ((count - 1) // 2)[None, :], axis=0)[0]
-    high = np.take_along_axis(ordered, (count // 2)[None, :], axis=0)[0]
-    return np.where(np.isfinite(values[row]) & (known > 0), (low + high) / 2, np.nan)
+    return np.where(np.isfinite(values[row]), column_medians(others), np.nan)
 
 
 def _middle(values: Array) -> float:

@@ -24,6 +24,7 @@ MOST_PENDING = 8192
 LEAST_PAUSE_S = 0.2
 RANKS_PER_S = 512
 """So many ranks make the pause between looks a second longer."""
+CONCLUDE_S = 1.0
 MEMORY_PAUSE_S = 5.0
 SOON_S = 7200.0
 """Memory that lasts for less than this is a warning."""
@@ -68,6 +69,7 @@ class Diagnoser:
         self._pending: list[tuple[int, StepTimes]] = []
         self._has_new = False
         self._looked_at: float | None = None
+        self._concluded_at: float | None = None
         self._memory_looked_at: float | None = None
         self._document: Diagnosis | None = None
         self._shares: dict[int, float] = {}
@@ -128,18 +130,19 @@ class Diagnoser:
         pause = LEAST_PAUSE_S + len(run.ranks) / RANKS_PER_S
         if self._looked_at is not None and 0 <= now.mono - self._looked_at < pause:
             return out
-        return out + self.look(run, now)
+        is_due = self._concluded_at is None or not 0 <= now.mono - self._concluded_at < CONCLUDE_S
+        return out + self.look(run, now, conclude=is_due)
 
-    def look(self, run: Run, now: Moment) -> list[Instruction]:
-        """Look now, if there is anything new."""
+    def look(self, run: Run, now: Moment, *, conclude: bool = True) -> list[Instruction]:
+        """Look now, if there is anything new; what the whole job waits for need not be looked at so often."""
         self.flush()
         out = self._drop_gone(run)
         if self._has_new:
             self._has_new, self._looked_at = False, now.mono
-            out += self._look(run, now)
+            out += self._look(run, now, conclude)
         return out
 
-    def _look(self, run: Run, now: Moment) -> list[Instruction]:
+    def _look(self, run: Run, now: Moment, conclude: bool) -> list[Instruction]:
         ranks = sorted(rank.rank for rank in run.ranks.values() if rank.state in ("alive", "late", "finished"))
         view = self.window.aligned(ranks, settle=blame.SETTLE_STEPS)
         if view is None:
@@ -147,10 +150,12 @@ class Diagnoser:
         depth = 256 if len(view.rows) <= 256 else 128
         judgement = Judgement(view.latest(depth), self._settled)
         out = self._blame(run, judgement, now) if len(view.rows) > 1 else []
-        out += self._weigh(run, judgement, now)
         self._spikes.take(view)
         out += self._say_pattern(run, view, now)
-        out += self._conclude(run, judgement, now)
+        if conclude or out:
+            self._concluded_at = now.mono
+            out += self._weigh(run, judgement, now)
+            out += self._conclude(run, judgement, now)
         return [*out, PublishRun()]
 
     # --- ranks that are behind ---------------------------------------------------------------------------------------

@@ -13,6 +13,11 @@ WARM_UP = 0.2
 """First part of the samples that does not count: caches fill, pools grow."""
 PARTS = 8
 FEWEST = 16
+LEAST_SECONDS = 45.0
+"""Growth over a shorter time is a beginning, not a leak."""
+SETTLE_STEPS = 20
+SETTLE_SECONDS = 60.0
+"""A process is not looked at before so many steps, or, when it counts none, before so much time."""
 LEAST_GROWTH_RATIO = 0.05
 LEAST_GROWTH_BYTES = 64 << 20
 STEADY = 0.5
@@ -52,9 +57,15 @@ class MemoryTrace(msgspec.Struct):
     samples: list[MemorySample] = []
     pause: float = 0.0
     """Seconds between samples that are kept."""
+    first: MemorySample | None = None
+    """What came first, and decides from when on samples are kept."""
 
     def take(self, sample: MemorySample) -> None:
         """Keep a sample if it is time for one."""
+        if self.first is None or (self.first.step is None and sample.step is not None):
+            self.first = sample
+        if self._is_settling(self.first, sample):
+            return
         kept = self.samples
         if kept and sample.mono - kept[-1].mono < 0.9 * self.pause:
             return
@@ -62,6 +73,11 @@ class MemoryTrace(msgspec.Struct):
         if len(kept) >= KEPT:
             self.pause = 2.0 * (kept[-1].mono - kept[0].mono) / (len(kept) - 1)
             del kept[1::2]
+
+    def _is_settling(self, first: MemorySample, sample: MemorySample) -> bool:
+        if sample.step is None or first.step is None:
+            return sample.mono - first.mono < SETTLE_SECONDS
+        return sample.step - first.step < SETTLE_STEPS
 
     def growth(self) -> Growth | None:
         """Steady growth up to now; on the device before the host's, for that limit is nearer."""
@@ -100,7 +116,7 @@ class MemoryTrace(msgspec.Struct):
         """Times and medians of the parts, once warm-up is left out."""
         known = [sample for sample in self.samples if getattr(sample, where) is not None]
         known = known[int(len(known) * WARM_UP) :]
-        if len(known) < FEWEST:
+        if len(known) < FEWEST or known[-1].mono - known[0].mono < LEAST_SECONDS:
             return None
         bounds = [round(part * len(known) / PARTS) for part in range(PARTS + 1)]
         groups = [known[start:end] for start, end in itertools.pairwise(bounds)]

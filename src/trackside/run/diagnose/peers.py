@@ -38,6 +38,16 @@ def _without(ordered: Array, values: Array, place: Array, top: int) -> Array:
     return np.where(at < values, at, behind)
 
 
+def column_medians(values: Array) -> Array:
+    """Median of each column without its NaNs; NaN where nothing is known."""
+    ordered = np.sort(values, axis=0)
+    known = np.isfinite(values).sum(axis=0)
+    at = np.maximum(known, 1)
+    low = np.take_along_axis(ordered, ((at - 1) // 2)[None, :], axis=0)[0]
+    high = np.take_along_axis(ordered, (at // 2)[None, :], axis=0)[0]
+    return np.where(known > 0, (low + high) / 2, np.nan)
+
+
 @dataclass(frozen=True, slots=True)
 class Noise:
     """How much a rank's relative time varies from block to block."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from trackside.run.diagnose.blame import own_phases, own_times
 from trackside.run.diagnose.entries import Array
+from trackside.run.diagnose.peers import column_medians
 from trackside.run.diagnose.window import WALL, Aligned
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class SpikeLog:
         new = np.flatnonzero(steps + stride - 1 > self.seen)
         if not len(new) or len(steps) < FEWEST_BLOCKS:
             return
-        wall = np.nanmedian(np.where(view.has.any(axis=0), view.plane(WALL), 0.0), axis=0)
+        wall = np.nan_to_num(column_medians(view.plane(WALL)))
         recent = wall[-BASE_BLOCKS:]
         self._base = base = float(np.median(recent))
         if not base > 0:

@@ -51,8 +51,8 @@ def test_a_verdict_clears_when_the_cause_is_gone_and_recurs_when_it_comes_back()
 
 def test_nobody_is_named_in_a_healthy_job() -> None:
     for ranks, sigma in ((2, 0.1), (8, 0.3), (64, 0.1)):
-        job = Job(ranks=ranks, seed=7, sigma=sigma, checkpoint_every=90, checkpoint_by=0, evaluate_every=250)
-        watch = Watch(job).watch(500)
+        job = Job(ranks=ranks, seed=7, sigma=sigma, checkpoint_every=60, checkpoint_by=0, evaluate_every=150)
+        watch = Watch(job).watch(300)
         assert [verdict for _, verdict in watch.said if verdict.kind != "slow step"] == []
 
 

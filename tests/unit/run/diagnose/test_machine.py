@@ -111,7 +111,8 @@ def test_a_run_without_step_times_says_nothing() -> None:
 def test_memory_that_grows_is_a_verdict() -> None:
     play = Play()
     session = play.hello(0, 1)
-    for at in range(60):
+    for at in range(80):
+        play.beat(session, step=10 * at)
         host = messages.HostSample(memory_used=(8 << 30) + at * (50 << 20), memory_total=16 << 30)
         rank = messages.RankSample(memory=(1 << 30) + at * (50 << 20))
         play.tell(session, messages.ResourceSample(time=play.now.wall, interval_seconds=2.0, host=host, rank=rank))
