@@ -62,3 +62,18 @@ def test_the_slow_rank_is_told_by_its_own_time_and_the_phase(station: Station, t
         assert median(healthy, "collective") > 0.5 * DELAY_S, fault
         assert statistics.median(row["own"] / row["count"] for row in slow) > 0.95 * DELAY_S, fault
         assert statistics.median(row["own"] / row["count"] for row in healthy) < 0.5 * DELAY_S, fault
+
+
+def test_waiting_is_told_apart_through_fsdp_and_broadcast_buffers(station: Station, tmp_path: Path) -> None:
+    torchrun(station, tmp_path, "sharded.py")
+    steps, delay_s = 8, 0.08
+    ranks = by_rank(station)
+    for place, waits in enumerate((True, True, False)):
+        healthy, slow = (
+            [row for row in ranks[rank] if place * steps + 1 <= row["step"] < (place + 1) * steps] for rank in (0, 1)
+        )
+        assert median(slow, "forward") > 0.95 * delay_s, place
+        assert median(healthy, "forward") < 0.5 * delay_s, place
+        assert (median(healthy, "collective") > 0.5 * delay_s) is waits, place
+        for row in [*healthy, *slow]:
+            assert sum(row["seconds"].values()) == pytest.approx(row["wall"])

@@ -295,7 +295,7 @@ class Runtime:
     def become_inert(self) -> None:
         """This is a forked child: no thread of ours runs here."""
         self.is_over = True
-        self.recorder.stop()
+        self.recorder.become_inert()
         if self._watched is not None:
             self._watched.become_inert()
 
@@ -345,7 +345,7 @@ class Runtime:
             return ()
         described = self.stash.drain() if flush or self._link.connected.is_set() else []
         logged = self.buffer.take()
-        times = self.recorder.collect(flush=flush)  # after `take`: an epoch among it finds its work added up
+        times = self.recorder.collect(logged, flush=flush)  # after `take`: an epoch among it finds its work added up
         if not described and not logged and self._encoder.is_empty:
             return times
         return itertools.chain(described, self._encoder.encode(logged, flush=flush), times)

@@ -330,7 +330,7 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat"):
     step: int | None = None
     epoch: int | None = None
     phase: str | None = None
-    """What the rank is doing: `data`, `step`, `between steps`, a user's own."""
+    """What the rank is doing: a phase, `step` for what is in none, `between steps`, a user's own."""
     batches: int = 0
     samples: int | None = None
     phases: dict[str, float] = {}

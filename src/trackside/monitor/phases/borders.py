@@ -91,6 +91,8 @@ class Borders:
         self._is_owner_known = False
         self._step = -1
         self._has_stepped_inside = False
+        self.has_steps = False
+        """Whether steps are known without looking at what is logged."""
 
     @property
     def is_ours(self) -> bool:
@@ -106,6 +108,7 @@ class Borders:
     def enter_loop(self) -> None:
         """A loop over `batches` begins, perhaps inside another."""
         self.owner, self._is_owner_known = threading.get_ident(), True
+        self.has_steps = True
         if not self._loops:
             self._drop()
         self._loops.append(_Seen())
@@ -264,6 +267,7 @@ class Borders:
         self._is_kept = False
 
     def _close_cycle(self) -> None:
+        self.has_steps = True
         logged = self._pulse.known_step
         step = self._step + 1 if logged is None else max(self._step + 1, logged)
         samples, self._samples = self._samples, None
@@ -280,6 +284,11 @@ class Borders:
         self._pulse.batches += 1
         if samples is not None:
             self._pulse.samples = (self._pulse.samples or 0) + samples
+
+    def closing_of_logged(self) -> Closing:
+        """What is known of a step that only a call of `log` delimits. Threads: any."""
+        has_peers = self._has_peers()
+        return Closing(step=0, has_peers=has_peers, knows_own=not has_peers and not self._has_unseen_device())
 
     def _closing(self, step: int, samples: int | None, seen: _Seen) -> Closing:
         has_peers = self._has_peers()

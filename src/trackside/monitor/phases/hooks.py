@@ -7,13 +7,16 @@ from typing import Protocol
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases.backward import BackwardWatch
 from trackside.monitor.phases.borders import Borders
+from trackside.monitor.phases.device import DeviceClock
 from trackside.monitor.phases.forward import COMPILER, OutermostForward
 from trackside.monitor.phases.imports import ImportWatch
 from trackside.monitor.phases.loader import LoaderWatch
 from trackside.monitor.phases.optimizers import OptimizerWatch
 from trackside.monitor.phases.timed import TimedMethod
 from trackside.monitor.phases.track import Track
+from trackside.monitor.phases.transfers import TransferWatch
 from trackside.monitor.phases.waits import WaitWatch
+from trackside.monitor.pulse import has_device
 
 
 class MethodWatch(Protocol):
@@ -58,6 +61,16 @@ class TorchHooks:
         self._borders.sees_waits = waits.sees_all
         if COMPILER not in sys.modules:
             self._wait_for(COMPILER, forward.watch_compiled)
+
+    @guarded
+    def look_for_device(self) -> None:
+        """Measure a device's own time from when it is first used; nothing of ours ever makes a context on one."""
+        torch = sys.modules.get("torch")
+        if not self._is_installed or self._track.clock is not None or not has_device():
+            return
+        if torch is not None:
+            self._track.clock = DeviceClock(torch.cuda)
+            self._watch_methods(TransferWatch(torch, self._track, self._borders))
 
     @guarded
     def _wait_for(self, name: str, then: Callable[[], None]) -> None:

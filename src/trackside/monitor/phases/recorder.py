@@ -1,9 +1,11 @@
 """Everything about phases of one process, from the marks to the messages."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import itemgetter
 from types import TracebackType
+from typing import Any
 
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases import track
@@ -11,6 +13,7 @@ from trackside.monitor.phases.borders import Borders
 from trackside.monitor.phases.entries import Entries
 from trackside.monitor.phases.fold import Fold
 from trackside.monitor.phases.hooks import TorchHooks
+from trackside.monitor.phases.logged import LoggedSteps
 from trackside.monitor.phases.names import BUILT_IN
 from trackside.monitor.phases.track import Track
 from trackside.monitor.pulse import OwnWork, Pulse, has_device, has_peers
@@ -38,10 +41,11 @@ class Recorder:
         self.pulse = Pulse()
         self.track = Track()
         self.track.is_on = is_on
-        self.borders = Borders(self.track, self.pulse, has_peers, has_device)
+        self.borders = Borders(self.track, self.pulse, has_peers, self._has_unseen_device)
         self._hooks = TorchHooks(self.track, self.borders)
         self._warn, self._watches_torch = warn, watches_torch
         self._fold, self._entries = Fold(self.pulse), Entries()
+        self._logged = LoggedSteps()
         self._own: set[str] = set()
 
     @property
@@ -56,8 +60,26 @@ class Recorder:
 
     def stop(self) -> None:
         """Put everything back that was changed in torch, and record no more. Idempotent."""
+        self._settle()
         self.track.is_on = False
         self._hooks.remove()
+
+    def become_inert(self) -> None:
+        """This is a forked child, where no device may be asked for anything."""
+        self.track.is_on = False
+        self._hooks.remove()
+
+    @guarded
+    def _settle(self) -> None:
+        if self.track.is_on and self.borders.is_ours:
+            self.track.settle()
+
+    def _has_unseen_device(self) -> bool:
+        """At the end of each step: whether a device works on its own and nothing measures it."""
+        is_unseen = self.track.clock is None and has_device()
+        if is_unseen and self._watches_torch:
+            self._hooks.look_for_device()  # from the next step on
+        return is_unseen
 
     # --- the user's thread -------------------------------------------------------------------------------------------
 
@@ -98,11 +120,21 @@ class Recorder:
 
     # --- the send thread ---------------------------------------------------------------------------------------------
 
-    def collect(self, *, flush: bool) -> list[StepTimes]:
-        """Add up what was marked since the last turn; return what there is to send."""
+    def collect(self, logged: Sequence[Any] = (), *, flush: bool) -> list[StepTimes]:
+        """Add up what was marked since the last turn; return what there is to send.
+
+        Args:
+            logged: What `log` was called with meanwhile.
+            flush: The end: nothing is kept back.
+        """
         now = time.monotonic()
-        if self.track.marks:
-            for step in self._fold.take(self.track.take(), time.time() - now):
+        wall_clock = time.time() - now
+        marks = self.track.take() if self.track.marks else []
+        if logged and not self.borders.has_steps:
+            borders = self._logged.marks(logged, wall_clock, self.borders.closing_of_logged())
+            marks = sorted([*marks, *borders], key=itemgetter(1))
+        if marks:
+            for step in self._fold.take(marks, wall_clock):
                 self._entries.add(step, now)
         message = self._entries.message(now, flush=flush)
         return [message] if message is not None else []

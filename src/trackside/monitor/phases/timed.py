@@ -24,17 +24,18 @@ class TimedMethod:
 
     Args:
         owner: The class.
-        name: Of the method; it must be the class's own.
+        name: Of the method.
         begin: Called with the object whose method is about to be called. Returns what makes the call, else None: then
             nothing of ours happens. Must not raise.
         only_exact: Whether objects of derived classes are left alone, as pybind11 needs it, which otherwise takes us for
             an override in Python.
+        defined_in: The class that has it, if not `owner` itself.
 
     Looked up in the class, the method is still the original: whoever compares functions, or keeps tables of them, as
     `__torch_function__` does, sees no difference.
     """
 
-    __slots__ = ("_begin", "_name", "_only_exact", "_original", "_owner", "_raw")
+    __slots__ = ("_begin", "_is_inherited", "_name", "_only_exact", "_original", "_owner", "_raw")
 
     def __init__(
         self,
@@ -43,9 +44,11 @@ class TimedMethod:
         begin: Callable[[Callable[..., Any], Any], Callable[..., Any] | None],
         *,
         only_exact: bool = False,
+        defined_in: type | None = None,
     ) -> None:
         self._owner, self._name, self._begin, self._only_exact = owner, name, begin, only_exact
-        self._raw = owner.__dict__[name]
+        self._is_inherited = defined_in is not None and defined_in is not owner
+        self._raw = (defined_in or owner).__dict__[name]
         self._original = getattr(owner, name)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -61,5 +64,9 @@ class TimedMethod:
 
     def remove(self) -> None:
         """Put the original back, unless another has taken the place meanwhile."""
-        if self._owner.__dict__.get(self._name) is self:
+        if self._owner.__dict__.get(self._name) is not self:
+            return
+        if self._is_inherited:
+            delattr(self._owner, self._name)
+        else:
             setattr(self._owner, self._name, self._raw)

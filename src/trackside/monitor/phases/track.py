@@ -2,7 +2,7 @@
 
 from collections import deque
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from trackside.monitor.phases.names import BETWEEN
 
@@ -28,6 +28,18 @@ Mark = tuple[int, float, Any]
 """What, when by the monotonic clock, and what belongs to it."""
 
 
+class MarkClock(Protocol):
+    """Gives marks another time than the host's."""
+
+    def hold(self, mark: Mark) -> None:
+        """Keep a mark until its time is known."""
+        ...
+
+    def passed(self) -> list[Mark]:
+        """Those whose time is known by now, in order."""
+        ...
+
+
 class Track:
     """The bounded queue of marks.
 
@@ -36,13 +48,15 @@ class Track:
     Threads: the training thread and autograd's put; the send thread takes.
     """
 
-    __slots__ = ("_is_torn", "doing", "is_on", "marks")
+    __slots__ = ("_is_torn", "clock", "doing", "is_on", "marks")
 
     def __init__(self) -> None:
         self.marks: deque[Mark] = deque()
         self.doing: str | None = None
         """The phase that the training thread is in, for heartbeats; None before the first."""
         self.is_on = True
+        self.clock: MarkClock | None = None
+        """Of a device, which gives marks their time later; None: the host's clock is right."""
         self._is_torn = False
 
     def put(self, code: int, about: Any = None) -> None:
@@ -56,7 +70,23 @@ class Track:
         if self._is_torn:
             self._is_torn = False
             marks.append((TORN, monotonic(), None))
-        marks.append((code, monotonic(), about))
+        if self.clock is None or code in (SPAN_BEGINS, SPAN_ENDS):  # an epoch's report does not wait for a device
+            marks.append((code, monotonic(), about))
+            return
+        self._hold(self.clock, (code, monotonic(), about))
+
+    def _hold(self, clock: MarkClock, mark: Mark) -> None:
+        try:
+            clock.hold(mark)
+            if mark[0] in (CLOSE, POP):
+                self.marks.extend(clock.passed())
+        except RuntimeError:  # the device has failed, which the user's own code is about to hear
+            self.clock, self._is_torn = None, True
+
+    def settle(self) -> None:
+        """Take what the device has passed by now. Threads: the training thread."""
+        if self.clock is not None:
+            self.marks.extend(self.clock.passed())
 
     def enter(self, phase: str) -> str | None:
         """A phase begins; return the one that it interrupts, for `leave`."""
