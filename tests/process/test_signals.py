@@ -153,3 +153,17 @@ def test_b11_without_finish_a_whole_run_is_finished_and_complete(start: Start) -
     assert (document["state"], document["epoch"], document["ranks"]["finished"]) == ("finished", 1, 1)
     assert kept(job) == {0: LOGGED}
     assert job.stderr.count("  epoch 2/2") == 1
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "mon.finish(); sys.exit(3)"])
+def test_d38_an_exit_code_without_an_exception_is_a_failure_all_the_same(start: Start, ending: str) -> None:
+    """`finish` is the script's word that its run is over; without it the exit code decides, whoever started the script."""
+    job = start(f"import sys, trackside\nmon = trackside.Monitor()\nmon.log({{'loss': 0}})\n{ending}")
+    assert job.wait() == 3
+    document = ended_run(job)
+    if "finish" in ending:
+        assert document["state"] == "finished"
+        return
+    assert (document["state"], document["rank_entries"][0]["exit_code"]) == ("failed", 3)
+    assert document["state_detail"].endswith("exited with code 3")
+    assert f"  report     {job.folder()}/report.html  (being written)" in job.stderr.splitlines()

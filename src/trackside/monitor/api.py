@@ -489,6 +489,11 @@ class Monitor:
         """The interpreter is ending without `finish`."""
         self._finish(clean=self._runtime is None or not self._runtime.failed)
 
+    @property
+    def wants_report(self) -> bool:
+        """Whether `save_html` was asked for."""
+        return self._copy_to is not None
+
     def become_inert(self) -> None:
         """This is a forked child, where nothing of ours runs."""
         self._is_open = False

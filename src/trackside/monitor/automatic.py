@@ -13,6 +13,11 @@ class _Nobody:
     def become_inert(self) -> None:
         """This is a forked child."""
 
+    @property
+    def wants_report(self) -> bool:
+        """Nobody asked for one."""
+        return False
+
 
 @guarded
 def begin() -> None:

@@ -55,6 +55,11 @@ class User(Protocol):
         """This is a forked child."""
         ...
 
+    @property
+    def wants_report(self) -> bool:
+        """Whether it copies the report once that is written."""
+        ...
+
 
 class Runtime:
     """Link, buffer, stash and sampling of one process. It is the link's `Feed`.
@@ -85,6 +90,7 @@ class Runtime:
         self._url_line: str | None = None
         self._is_report_said = False
         self._ended_by: str | None = None
+        self._is_leaving = False
         self._plan = messages.SetPlan()
         self._config: dict[str, Any] = {}
         self._encoder = Encoder(self.refuse, self.complain)
@@ -236,6 +242,7 @@ class Runtime:
             clean=clean and not self.failed,
             dropped_points=self.dropped_points,
             signal=self._ended_by,
+            leaving=self._is_leaving,
         )
         delivered = self._link.close(DELIVER_S, goodbye)
         self.is_over = True
@@ -258,7 +265,10 @@ class Runtime:
         clean = not _ends_badly()
         self._ended_by = None if clean or getattr(sys, "last_type", None) is not KeyboardInterrupt else "SIGINT"
         self.failed = self.failed or not clean
-        for user in list(self.users):
+        users = list(self.users)
+        # The report then waits for the exit code, and nobody here may wait for the report.
+        self._is_leaving = not any(user.wants_report for user in users)
+        for user in users:
             user.end()
         self.say_report(self.finish(clean=clean))
         self._starter.release()
@@ -279,7 +289,7 @@ class Runtime:
             return
         self._is_report_said = True
         is_alone = self.identity.world_size == 1
-        self.wait_for_report(min(seconds, REPORT_S) if is_alone else 0.0)
+        self.wait_for_report(min(seconds, REPORT_S) if is_alone and not self._is_leaving else 0.0)
         later = "being written" if is_alone else "written when the last rank has ended"
         if report.is_file():
             console.say(f"  report     {report}")

@@ -72,13 +72,20 @@ def _is_over(run: Run, now: Moment) -> bool:
         return False
     if not run.ranks:
         return run.launcher_gone
-    if not all(rank.is_over or _is_given_up(run, rank, now) for rank in run.ranks.values()):
+    if not all(rank.is_over or _is_given_up(run, rank, now) for rank in run.ranks.values()) or _is_leaving(run, now):
         run.all_over_since = None
         return False
     if run.all_over_since is None:
         run.all_over_since = now.mono
     everybody = run.world_size is not None and len(run.ranks) >= run.world_size
     return everybody or now.mono - run.all_over_since >= run.settings.linger_seconds
+
+
+def _is_leaving(run: Run, now: Moment) -> bool:
+    """Whether a process is about to end, with an exit code that may still change the word."""
+    return any(
+        session.leaving and now.mono - session.seen < run.settings.leave_seconds for session in run.sessions.values()
+    )
 
 
 def _is_given_up(run: Run, rank: Rank, now: Moment) -> bool:

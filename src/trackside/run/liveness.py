@@ -179,7 +179,7 @@ def _is_expected(run: Run, rank: Rank) -> bool:
 def say_goodbye(run: Run, session: bytes, message: messages.Goodbye, now: Moment) -> list[Instruction]:
     """A script, or an agent's job, came to its end."""
     known = run.sessions[session]
-    known.said_goodbye = True
+    known.said_goodbye, known.leaving = True, message.leaving
     out = note_dropped(run, session, message.dropped_points, now)
     rank = _rank_owned_by(run, session, known)
     if rank is None or rank.exit_code is not None or rank.signal:
@@ -189,16 +189,18 @@ def say_goodbye(run: Run, session: bytes, message: messages.Goodbye, now: Moment
 
 
 def lose_process(run: Run, gone: ProcessGone, now: Moment) -> list[Instruction]:
-    """A session's process has ended on the controller's own machine, without a goodbye."""
+    """A session's process has ended on the controller's own machine; a script may say goodbye and exit with an error."""
     known = run.sessions.get(gone.session)
-    if known is None or not known.is_open:
+    if known is None or known.gone:
         return []
-    known.gone = True
+    is_told = known.said_goodbye
+    known.gone, known.leaving = True, False
     rank = _rank_owned_by(run, gone.session, known)
-    if rank is None or rank.is_over or (run.settings.launched and not run.launcher_gone):
+    if rank is None or rank.exit_code is not None or rank.signal or (run.settings.launched and not run.launcher_gone):
         return elect_samplers(run, known.host)
     rank.exit_code, rank.signal = gone.exit_code, gone.signal
-    return end_rank(run, rank, clean=gone.exit_code == 0, now=now)
+    ends_well = gone.exit_code == 0 or (is_told and not rank.raised and gone.signal is None and gone.exit_code is None)
+    return end_rank(run, rank, clean=ends_well, now=now)
 
 
 def _rank_owned_by(run: Run, session: bytes, known: Session) -> Rank | None:

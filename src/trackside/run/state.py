@@ -24,6 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset_seconds: float = 5.0
     stop_grace_seconds: float = 1.0
     """How long a controller that is asked to end waits for ranks that may be ending too: a batch system asks everybody."""
+    leave_seconds: float = 3.0
+    """How long the exit code of a script that has said goodbye is waited for."""
     abandon_after_seconds: float = 300.0
     """How long a lost rank that nobody saw end is waited for before the run may end without it."""
     wants_page: bool = False
@@ -104,6 +106,8 @@ class Session(msgspec.Struct, kw_only=True):
     may_sample: bool
     seen: Mono
     said_goodbye: bool = False
+    leaving: bool = False
+    """Whether its process is ending and has not been seen to end yet."""
     gone: bool = False
     silent: bool = False
     """An agent that has not been heard for as long as a lost rank."""

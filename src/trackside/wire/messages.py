@@ -319,6 +319,8 @@ class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
     dropped_points: int = 0
     signal: str | None = None
     """The signal that ended the script, where Python made an exception of it: `SIGINT`."""
+    leaving: bool = False
+    """Whether the interpreter is ending too: the exit code follows at once."""
 
 
 class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat"):

@@ -382,3 +382,25 @@ def test_a_controller_that_is_asked_to_end_does_not_wait_long_and_asked_twice_no
         play.do(inputs.StopAsked("SIGTERM"))
     play.wait(seconds)
     assert (play.run.state, play.run.state_detail) == ("terminated", "the controller was stopped by SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [({"exit_code": 0}, "finished"), ({"exit_code": 3}, "failed"), ({"signal": "SIGKILL"}, "failed"), ({}, "finished")],
+)
+def test_d38_a_goodbye_is_not_the_last_word_of_a_script_that_is_leaving(how: dict[str, int | str], state: str) -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.Goodbye(time=1.0, leaving=True))
+    play.wait(1)
+    assert play.run.state == "running"
+    play.do(inputs.ProcessGone(session, **how))  # type: ignore[arg-type]
+    play.wait(0.2)
+    assert (play.run.state, play.ranks[0].exit_code) == (state, how.get("exit_code"))
+
+
+def test_d38_an_exit_code_that_nobody_sees_is_not_waited_for_long() -> None:
+    play = Play()
+    play.tell(play.hello(0, world=1), messages.Goodbye(time=1.0, leaving=True))
+    play.wait(3)
+    assert play.run.state == "finished"
