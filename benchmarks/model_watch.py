@@ -1,0 +1,146 @@
+"""What `watch()` costs a training: steps of two equal models in turn, one of them watched, in CPU time of the thread."""
+
+import random
+import statistics
+import time
+
+import torch
+from record import Figure, save
+from torch import nn
+
+from trackside.monitor.model.watching import ModelWatch
+from trackside.wire import codec
+
+SECONDS = 40.0
+WARM_UP = 12
+LARGE = 10_000
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.ln1(x)).chunk(3, -1)
+        x = x + self.proj(nn.functional.scaled_dot_product_attention(q, k, v))
+        return x + self.mlp(self.ln2(x))
+
+
+def transformer() -> tuple[nn.Module, torch.Tensor]:
+    """12 layers, 111 modules."""
+    return nn.Sequential(*(Block(128) for _ in range(12)), nn.LayerNorm(128)), torch.randn(4, 64, 128)
+
+
+def convolutions() -> tuple[nn.Module, torch.Tensor]:
+    """16 layers with normalisation and in-place activations, 49 modules."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, padding=1)]
+    for _ in range(16):
+        layers += [nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers), torch.randn(4, 3, 32, 32)
+
+
+def tiny() -> tuple[nn.Module, torch.Tensor]:
+    """A step of well under a millisecond."""
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)), torch.randn(32, 64)
+
+
+def step(model: nn.Module, given: torch.Tensor, optimizer: torch.optim.Optimizer) -> float:
+    """Seconds of CPU time of one step."""
+    began = time.thread_time()
+    loss = model(given).float().pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return time.thread_time() - began
+
+
+def compare(make) -> dict[str, float]:
+    """Mean step of both models, with the interval that 95 % of resampled runs lie in."""
+    plain, given = make()
+    watched_model, _ = make()
+    pair = [(model, torch.optim.SGD(model.parameters(), 1e-4)) for model in (plain, watched_model)]
+    watch = ModelWatch(watched_model)
+    watch.start()
+    for model, optimizer in pair * WARM_UP:
+        step(model, given, optimizer)
+    times: list[tuple[float, float]] = []
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        first, second = random.sample((0, 1), 2)
+        found = {which: step(pair[which][0], given, pair[which][1]) for which in (first, second)}
+        times.append((found[0], found[1]))
+        if len(times) % 50 == 0:
+            watch.due(time.monotonic())
+    passes = watch._means.passes
+    watch.close()
+    return {"steps": len(times), "measured": passes, **overhead(times)}
+
+
+def overhead(times: list[tuple[float, float]]) -> dict[str, float]:
+    """Of all steps together, so that the seldom measured ones count."""
+    ratios = []
+    for _ in range(400):
+        drawn = random.choices(times, k=len(times))
+        ratios.append(sum(b for _, b in drawn) / sum(a for a, _ in drawn))
+    ratios.sort()
+    return {
+        "plain_ms": statistics.fmean(a for a, _ in times) * 1000,
+        "percent": (statistics.median(ratios) - 1) * 100,
+        "low": (ratios[10] - 1) * 100,
+        "high": (ratios[-11] - 1) * 100,
+    }
+
+
+def large() -> dict[str, float]:
+    """A model of ten thousand modules: what is done once."""
+    model = nn.Sequential(*(nn.Sequential(*(nn.Linear(2, 2) for _ in range(99))) for _ in range(100)))
+    given = torch.randn(1, 2)
+    model(given)
+    began = time.thread_time()
+    plain = model(given)
+    plain_s = time.thread_time() - began
+    began = time.thread_time()
+    watch = ModelWatch(model)
+    watch.start()
+    describe_s = time.thread_time() - began
+    began = time.thread_time()
+    recorded = model(given)
+    record_s = time.thread_time() - began - plain_s
+    if not torch.equal(plain, recorded):
+        raise SystemExit("watching changed the result")
+    frames = [codec.encode(message, 1) for message in watch.due(time.monotonic())]
+    return {"describe_s": describe_s, "record_s": record_s, "bytes": max(map(len, frames))}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    random.seed(0)
+    torch.manual_seed(0)
+    found = {make.__name__: compare(make) for make in (transformer, convolutions, tiny)}
+    once = large()
+    figures = [
+        Figure(
+            f"training slowed by `watch()`: {name}, a step of {run['plain_ms']:.3g} ms",
+            run["percent"],
+            "%",
+            budget=1,
+            note=(
+                f"CPU time, {run['steps']:,} pairs of steps in turn, {run['measured']} passes measured; 95 % of resampled "
+                f"runs lie between {run['low']:.2f} and {run['high']:.2f} %"
+            ),
+        )
+        for name, run in found.items()
+    ]
+    figures += [
+        Figure(f"`watch()` on a model of {LARGE:,} modules", once["describe_s"] * 1000, "ms", note="CPU time, once"),
+        Figure("its first forward recorded, beyond the forward itself", once["record_s"] * 1000, "ms", note="once"),
+        Figure("its graph on the wire", once["bytes"] / 1000, "KB", note="2,000 modules shown, the others folded"),
+    ]
+    save("model_watch", "Watching a model", figures, {"overhead": found, "large": once})
+
+
+if __name__ == "__main__":
+    main()
