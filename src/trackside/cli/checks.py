@@ -14,7 +14,8 @@ from zmq.utils.monitor import parse_monitor_message
 from trackside.errors import AddressError, PortTakenError, UsageError
 from trackside.launch.settings import writable_directory
 from trackside.monitor.roles import find_identity, is_disabled
-from trackside.monitor.samplers.nvml import Nvml
+from trackside.monitor.samplers.nvml import Device, Nvml
+from trackside.monitor.samplers.patience import PATIENCE_S, Patience
 from trackside.monitor.samplers.visible import visible_devices
 from trackside.server.assets import INDEX, STATIC
 from trackside.server.port import DEFAULT_PORT, bind_port
@@ -169,12 +170,17 @@ def check_directory(environ: Mapping[str, str]) -> Finding:
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:
     """Whether the NVIDIA driver answers, and which devices this process would be given."""
-    driver = Nvml()
-    try:
-        devices = driver.devices
-        visible = visible_devices(environ, devices)
-    finally:
-        driver.close()
+    driver = Patience()
+    devices = driver.ask(_devices)
+    driver.close()
+    if devices is None:
+        return Finding(
+            check="gpu",
+            status="warn",
+            text=f"the NVIDIA driver does not answer within {PATIENCE_S:.0f} s; GPU figures stay unknown until it does",
+            advice="see whether nvidia-smi answers, and what dmesg says of the card",
+        )
+    visible = visible_devices(environ, devices)
     if not devices:
         return Finding(check="gpu", status="ok", text="no NVIDIA driver here: CPU and memory only")
     if visible is None:
@@ -186,6 +192,14 @@ def check_gpus(environ: Mapping[str, str]) -> Finding:
         )
     shown = ", ".join(sorted({device.name or "unknown" for device in devices}))
     return Finding(check="gpu", status="ok", text=f"{len(devices)} × {shown}; {len(visible)} visible to this process")
+
+
+def _devices() -> list[Device]:
+    nvml = Nvml()
+    try:
+        return nvml.devices
+    finally:
+        nvml.close()
 
 
 def _places(address: ControllerAddress) -> str:

@@ -316,3 +316,18 @@ sample = RankSampler(os.getpid(), 0, os.environ).sample()
 out([sample.gpu.index, sample.torch_allocated, sample.torch_reserved, sample.torch_peak])
 """)
     assert index == [6, 80, 160, 120]
+
+
+@pytest.mark.parametrize(
+    ("environ", "status", "said"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "6,2"}, "ok", "8 × Fake H100; 2 visible to this process"),
+        ({"FAKE_NVML_FAIL": "nvmlInitWithFlags"}, "ok", "no NVIDIA driver here: CPU and memory only"),
+        ({"FAKE_NVML_HANG": "nvmlDeviceGetUUID"}, "warn", "the NVIDIA driver does not answer within 3 s; "),
+        ({"FAKE_NVML_NAMES": "A|B"}, "warn", "8 devices of different models; "),
+    ],
+)
+def test_doctor_says_how_the_driver_is(machine: Machine, environ: dict[str, str], status: str, said: str) -> None:
+    found = machine.run("from trackside.cli.checks import check_gpus; out(check_gpus(os.environ))", **environ)
+    assert (found["status"], found["text"].startswith(said)) == (status, True), found
+    assert (found["advice"] is not None) == (status == "warn")
