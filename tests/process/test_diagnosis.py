@@ -87,7 +87,7 @@ def test_nothing_is_named_in_a_healthy_job(scratch: Path) -> None:
     ],
 )
 def test_each_fault_by_its_name(scratch: Path, fault: str, expected: set[tuple[str, int | None, str | None]]) -> None:
-    job = ran(scratch, fault, "--steps", "220", nproc=4)
+    job = ran(scratch, fault, "--steps", "220", nproc=4, seconds=500)
     assert blamed(job) == expected
     bound = {"input": "input", "collective": "communication"}.get(fault, "compute")
     assert job.document()["diagnosis"]["bound"] == bound

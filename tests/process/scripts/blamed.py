@@ -48,7 +48,7 @@ def main() -> None:
     bare = Layer()
     model = DistributedDataParallel(bare)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    large = torch.zeros(8_000_000)
+    large = torch.zeros(4_000_000)
     leaked = []
     mon = trackside.Monitor()
     for step, batch in enumerate(mon.batches(batches(rank))):

@@ -1,7 +1,5 @@
 """Joins the parts: takes what ranks send, looks at it now and then, keeps the verdicts."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from trackside.run.diagnose import balance, blame, bound, causes
@@ -9,6 +7,7 @@ from trackside.run.diagnose.blame import Behind, Judgement
 from trackside.run.diagnose.entries import Entries, is_whole, join
 from trackside.run.diagnose.heat import HeatMap, HeatSnapshot
 from trackside.run.diagnose.memory import Leak, MemorySample, MemoryTrace
+from trackside.run.diagnose.modules import costliest_module
 from trackside.run.diagnose.spikes import Spike, SpikeLog
 from trackside.run.diagnose.verdicts import VerdictBook
 from trackside.run.diagnose.window import Aligned, StepWindow
@@ -48,19 +47,15 @@ class DiagnoserSnapshot(msgspec.Struct, kw_only=True):
 class Diagnoser:
     """Who is slow, and why.
 
-    Args:
-        module_of: names the module of a rank that costs it most beyond its peers; None when that is not known.
-
     Threads: the controller's event loop only.
     """
 
-    def __init__(self, module_of: Callable[[Run, int], str | None] = lambda run, rank: None) -> None:
+    def __init__(self) -> None:
         self.heat_map = HeatMap()
         self.window = StepWindow()
         self.book = VerdictBook()
         self.malformed = 0
         """Messages whose columns contradicted each other."""
-        self._module_of = module_of
         self._spikes = SpikeLog()
         self._memory: dict[int, MemoryTrace] = {}
         self._settled: dict[int, int] = {}
@@ -166,7 +161,8 @@ class Diagnoser:
         blamed = sorted({*found, *(one.rank for one in self._on_ranks() if one.rank is not None)})
         for behind in found.values():
             rank = run.ranks[behind.rank]
-            verdict = causes.of_behind(behind, judgement, rank, blamed, self._module_of(run, behind.rank))
+            module = costliest_module(run, behind.rank, behind.phase)
+            verdict = causes.of_behind(behind, judgement, rank, blamed, module)
             other = "straggler" if verdict.kind == "data starvation" else "data starvation"
             former = self.book.find(other, verdict.path)
             if former is not None:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 KEPT = 32
 FEWEST = 4
 """Slow steps at like distances that may make a pattern; short distances need more, for chance makes those too."""
-CHANCE = 1e-6
+CHANCE = 1e-5
 LEAST_RATIO = 1.5
 LEAST_ERRORS = 6.0
 LEAST_COST = 0.03
@@ -107,11 +107,11 @@ class SpikeLog:
         steps = [spike.step for spike in spikes]
         for used in range(len(steps), FEWEST - 1, -1):
             gaps = np.diff(steps[-used:])
-            every = float(np.mean(gaps))
-            tolerance = max(stride, OUT_OF_STEP * every)
-            is_regular = float(np.max(np.abs(gaps - every))) <= tolerance
-            chance = min(1.0, (2.0 * tolerance + stride) / every)
-            if not is_regular or every < FEWEST_STEPS_BETWEEN * stride or chance ** (used - 1) > CHANCE:
+            every = float(np.median(gaps))
+            off = float(np.max(np.abs(gaps - every)))
+            chance = min(1.0, (2.0 * off + stride) / every)
+            is_regular = off <= max(stride, OUT_OF_STEP * every) and every >= FEWEST_STEPS_BETWEEN * stride
+            if not is_regular or chance ** (used - 2) > CHANCE:
                 continue
             if last_step - steps[-1] > 1.5 * every + stride:
                 return None
@@ -145,6 +145,9 @@ def _cause(view: Aligned, at: int) -> tuple[str | None, int | None]:
     own = own_times(view)
     usual = _row_middles(own)
     more = np.nan_to_num(own[:, at] - usual)
+    before = np.nan_to_num(own[:, at - 1] - usual) if at else more
+    if before.max() > more.max():  # what came behind one step's last collective is waited for in the next
+        at, more = at - 1, before
     order = np.argsort(-more)
     worst = int(order[0])
     is_alone = len(more) > 1 and more[worst] > 0 and more[order[1]] < 0.2 * more[worst]

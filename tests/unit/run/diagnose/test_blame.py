@@ -99,6 +99,28 @@ def test_a_checkpoint_of_one_rank_says_which_and_blames_nobody() -> None:
     assert watch.said[0][1].path == "root"
 
 
+def test_what_comes_behind_the_last_collective_is_found_one_step_before() -> None:
+    """Rank 0 writes once its step's collectives are done; the others wait for it in the next step."""
+
+    class Behind(Job):
+        def steps(self, count: int) -> Entries:
+            known = super().steps(count)
+            table = {name: getattr(known, name).reshape(-1, self.ranks).copy() for name in ("step", "own", "wall")}
+            seconds = known.seconds.reshape(-1, self.ranks, len(PHASES)).copy()
+            writes, waits = table["step"][:, 0] % 25 == 24, table["step"][:, 0] % 25 == 0
+            table["own"][writes, 0] += 1.0
+            table["wall"][writes, 0] += 1.0
+            seconds[writes, 0, PHASES.index("rest")] += 1.0
+            table["wall"][waits, 1:] += 1.0
+            seconds[waits, 1:, PHASES.index("collective")] += 1.0
+            own, wall = table["own"].reshape(-1), table["wall"].reshape(-1)
+            return replace(known, own=own, wall=wall, seconds=seconds.reshape(-1, len(PHASES)))
+
+    watch = Watch(Behind(ranks=4, seed=8, pause_chance=0.0)).watch(220)
+    assert watch.kinds() == {("slow step", 0, "rest")}
+    assert "every 25 steps" in watch.said[0][1].text
+
+
 def test_a_larger_share_is_imbalance_not_slowness() -> None:
     class Uneven(Job):
         def _samples(self, numbers: Array) -> Array:
