@@ -26,13 +26,15 @@ def _wait_for_torch() -> None:
         from trackside.monitor.phases.imports import ImportWatch
     except ImportError:  # another Python than the launcher's, without Trackside: it runs as it would
         return
-    ImportWatch("torch", _begin).install()
+    rank = os.getpid()
 
+    def begin() -> None:
+        if os.getpid() == rank:  # a child that was forked before is no rank
+            from trackside.monitor.automatic import begin
 
-def _begin() -> None:
-    from trackside.monitor.automatic import begin
+            begin()
 
-    begin()
+    ImportWatch("torch", begin).install()
 
 
 def _make_room() -> None:

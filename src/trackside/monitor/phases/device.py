@@ -1,6 +1,7 @@
 """A device's own time: events recorded at the marks, read when the device has passed them, never waited for."""
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trackside.monitor.phases.track import TORN, Mark
@@ -10,6 +11,14 @@ MAX_WAITING = 20_000
 MAX_SPARE = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    """An event and the device it was recorded on; those of two devices cannot be compared."""
+
+    event: Any
+    device: int
+
+
 class DeviceModule(Protocol):
     """What is asked of `torch.cuda` and modules like it."""
 
@@ -17,6 +26,8 @@ class DeviceModule(Protocol):
         ...
 
     def is_current_stream_capturing(self) -> bool: ...
+
+    def current_device(self) -> int: ...
 
 
 class DeviceClock:
@@ -37,9 +48,9 @@ class DeviceClock:
 
     def __init__(self, module: DeviceModule) -> None:
         self._module = module
-        self._waiting: deque[tuple[int, float, Any, Any]] = deque()
-        self._spare: list[Any] = []
-        self._last: Any = None
+        self._waiting: deque[tuple[int, float, Any, _Passing | None]] = deque()
+        self._spare: dict[int, list[_Passing]] = {}
+        self._last: _Passing | None = None
         self._at: float | None = None
         self._host_at = 0.0
 
@@ -47,13 +58,15 @@ class DeviceClock:
         """Keep a mark, with an event where the device is now."""
         self._waiting.append((*mark, self._record()))
 
-    def _record(self) -> Any:
+    def _record(self) -> _Passing | None:
         """An event on the current stream; None while a graph is captured, which no event may get into."""
         if self._module.is_current_stream_capturing():
             return None
-        event = self._spare.pop() if self._spare else self._module.Event(enable_timing=True)
-        event.record()
-        return event
+        device = self._module.current_device()
+        spare = self._spare.setdefault(device, [])
+        passing = spare.pop() if spare else _Passing(self._module.Event(enable_timing=True), device)
+        passing.event.record()
+        return passing
 
     def passed(self) -> list[Mark]:
         """Return the marks that the device has passed by now, in its time, in order."""
@@ -61,25 +74,26 @@ class DeviceClock:
             return []
         passed: list[Mark] = []
         waiting = self._waiting
-        while waiting and (waiting[0][3] is None or waiting[0][3].query()):
-            code, host_at, about, event = waiting.popleft()
-            passed.append((code, self._time_of(event, host_at), about))
+        while waiting and (waiting[0][3] is None or waiting[0][3].event.query()):
+            code, host_at, about, passing = waiting.popleft()
+            passed.append((code, self._time_of(passing, host_at), about))
         if len(waiting) > MAX_WAITING:
             passed.append((TORN, waiting[-1][1], None))
             waiting.clear()
         return passed
 
-    def _time_of(self, event: Any, host_at: float) -> float:
+    def _time_of(self, passing: _Passing | None, host_at: float) -> float:
         """The device's time there, counted from the host's at the first mark."""
+        last = self._last
         if self._at is None:
             self._at = host_at
-        elif event is not None and self._last is not None:
-            self._at += max(0.0, self._last.elapsed_time(event) / 1e3)
+        elif passing is not None and last is not None and passing.device == last.device:
+            self._at += max(0.0, last.event.elapsed_time(passing.event) / 1e3)
         else:
             self._at += max(0.0, host_at - self._host_at)
         self._host_at = host_at
-        if event is not None:
-            last, self._last = self._last, event
-            if last is not None and len(self._spare) < MAX_SPARE:
-                self._spare.append(last)
+        if passing is not None:
+            self._last = passing
+            if last is not None and len(self._spare[last.device]) < MAX_SPARE:
+                self._spare[last.device].append(last)
         return self._at

@@ -37,7 +37,7 @@ class TorchHooks:
         self._track, self._borders = marks, borders
         self._removals: list[Callable[[], object]] = []
         self._awaited: set[str] = set()
-        self._is_installed = False
+        self._is_installed = self._sees_transfers = False
 
     @guarded
     def install(self) -> None:
@@ -70,7 +70,9 @@ class TorchHooks:
             return
         if torch is not None:
             self._track.clock = DeviceClock(torch.cuda)
-            self._watch_methods(TransferWatch(torch, self._track, self._borders))
+            if not self._sees_transfers:
+                self._sees_transfers = True
+                self._watch_methods(TransferWatch(torch, self._track, self._borders))
 
     @guarded
     def _wait_for(self, name: str, then: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ class Device:
     def __init__(self) -> None:
         self.queued = self.done = 0.0
         self.is_capturing = self.has_failed = False
-        self.events = 0
+        self.events = self.index = 0
 
     def work(self, seconds: float) -> None:
         self.queued += seconds
@@ -34,20 +34,25 @@ class Device:
     def is_current_stream_capturing(self) -> bool:
         return self.is_capturing
 
+    def current_device(self) -> int:
+        return self.index
+
 
 class Event:
     def __init__(self, on: Device) -> None:
-        self.on, self.at = on, 0.0
+        self.on, self.at, self.index = on, 0.0, on.index
 
     def record(self) -> None:
         if self.on.has_failed:
             raise RuntimeError("device-side assert")
+        assert self.index == self.on.index, "an event belongs to one device"
         self.at = self.on.queued
 
     def query(self) -> bool:
         return self.at <= self.on.done
 
     def elapsed_time(self, other: "Event") -> float:
+        assert self.index == other.index
         assert self.query()
         assert other.query()
         return (other.at - self.at) * 1e3
@@ -123,6 +128,16 @@ def test_a_device_that_never_comes_by_costs_no_memory(played: Device, monkeypatc
     assert clock.passed() == []
 
 
+def test_between_two_devices_the_hosts_clock_counts(played: Device) -> None:
+    clock = DeviceClock(played)
+    for at, index in enumerate((0, 1, 1, 0)):
+        played.index = index
+        clock.hold((track.OPEN, 10.0 + at, None))
+        played.work(0.25)
+    played.done = played.queued
+    assert [at for _, at, _ in clock.passed()] == pytest.approx([10.0, 11.0, 11.25, 12.25])
+
+
 def test_a_failed_device_is_the_users_to_hear_of(played: Device) -> None:
     marks = Track()
     marks.clock = DeviceClock(played)
@@ -138,6 +153,7 @@ def cuda(played: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
     monkeypatch.setattr("torch.cuda.Event", played.Event)
     monkeypatch.setattr("torch.cuda.is_current_stream_capturing", played.is_current_stream_capturing)
+    monkeypatch.setattr("torch.cuda.current_device", played.current_device)
     yield played
     assert "to" not in torch.Tensor.__dict__
     assert "cuda" not in torch.Tensor.__dict__
