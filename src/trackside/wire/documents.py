@@ -389,17 +389,15 @@ class SeriesAnswer(Document, frozen=True, kw_only=True):
 
 
 class EpochRecord(Document, frozen=True, kw_only=True):
-    """One epoch in `/api/v1/epochs`, oldest first."""
+    """One epoch in `/api/v1/epochs`, oldest first; `seconds` is the maximum over the `ranks` that reported it."""
 
     epoch: int
     seconds: float | None
-    """Maximum over ranks."""
     metrics: dict[str, Number]
     samples: int | None
     batches: int | None
     throughput: float | None
     ranks: int
-    """Ranks that reported it."""
     complete: bool
     """False while a live rank has not reported it."""
     ended_at: float | None
@@ -412,7 +410,7 @@ class EpochRecord(Document, frozen=True, kw_only=True):
 
 
 class ResourceRecord(Document, frozen=True, kw_only=True):
-    """One sample in `/api/v1/resources`, oldest first. `rank` is null for a host's own sample."""
+    """One sample in `/api/v1/resources`, oldest first. `rank` is null for a host's; `cpu` is a share of `cpu_count` CPUs."""
 
     time: float
     path: str
@@ -423,7 +421,6 @@ class ResourceRecord(Document, frozen=True, kw_only=True):
     memory_total: int | None = None
     memory_limit_source: str | None = None
     cpu_count: float | None = None
-    """What `cpu` is a share of; fractional under a container's quota."""
     cpu_limit_source: str | None = None
     """`host`, `affinity`, `cgroup v1` or `cgroup v2`."""
     network_sent: float | None = None
@@ -433,7 +430,6 @@ class ResourceRecord(Document, frozen=True, kw_only=True):
     disk_used: int | None = None
     disk_total: int | None = None
     gpu_util: float | None = None
-    """Mean over the host's ranks that report one, or the rank's own."""
     gpu_util_peak: float | None = None
     vram_used: int | None = None
     vram_total: int | None = None
@@ -445,7 +441,7 @@ class ResourceRecord(Document, frozen=True, kw_only=True):
 
 
 class EventRecord(Document, frozen=True, kw_only=True):
-    """One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count."""
+    """One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count and the last one's time."""
 
     id: int
     time: float
@@ -457,7 +453,6 @@ class EventRecord(Document, frozen=True, kw_only=True):
     count: int = 1
     step: int | None = None
     last_time: float | None = None
-    """Time of the latest repeat."""
     active: bool = False
     """True while the condition still holds (a lost rank that has not come back)."""
 

@@ -364,16 +364,14 @@ export interface SeriesAnswer {
   non_finite: [JsonNumber, string][];
 }
 
-/** One epoch in `/api/v1/epochs`, oldest first. */
+/** One epoch in `/api/v1/epochs`, oldest first; `seconds` is the maximum over the `ranks` that reported it. */
 export interface EpochRecord {
   epoch: number;
-  /** Maximum over ranks. */
   seconds: number | null;
   metrics: Record<string, JsonNumber>;
   samples: number | null;
   batches: number | null;
   throughput: number | null;
-  /** Ranks that reported it. */
   ranks: number;
   /** False while a live rank has not reported it. */
   complete: boolean;
@@ -386,7 +384,7 @@ export interface EpochRecord {
   vram_total: number | null;
 }
 
-/** One sample in `/api/v1/resources`, oldest first. `rank` is null for a host's own sample. */
+/** One sample in `/api/v1/resources`, oldest first. `rank` is null for a host's; `cpu` is a share of `cpu_count` CPUs. */
 export interface ResourceRecord {
   time: number;
   path: string;
@@ -396,7 +394,6 @@ export interface ResourceRecord {
   memory_used: number | null;
   memory_total: number | null;
   memory_limit_source: string | null;
-  /** What `cpu` is a share of; fractional under a container's quota. */
   cpu_count: number | null;
   /** `host`, `affinity`, `cgroup v1` or `cgroup v2`. */
   cpu_limit_source: string | null;
@@ -406,7 +403,6 @@ export interface ResourceRecord {
   disk_written: number | null;
   disk_used: number | null;
   disk_total: number | null;
-  /** Mean over the host's ranks that report one, or the rank's own. */
   gpu_util: number | null;
   gpu_util_peak: number | null;
   vram_used: number | null;
@@ -418,7 +414,7 @@ export interface ResourceRecord {
   gpus: GpuSample[];
 }
 
-/** One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count. */
+/** One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count and the last one's time. */
 export interface EventRecord {
   id: number;
   time: number;
@@ -429,7 +425,6 @@ export interface EventRecord {
   text: string;
   count: number;
   step: number | null;
-  /** Time of the latest repeat. */
   last_time: number | null;
   /** True while the condition still holds (a lost rank that has not come back). */
   active: boolean;
