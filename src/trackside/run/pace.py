@@ -114,7 +114,7 @@ def _by_epochs(run: Run, now: Moment) -> float | None:
     known: list[tuple[Epoch, float]] = [
         (epoch, epoch.record.seconds)
         for _, epoch in sorted(run.epochs.items())
-        if epoch.record is not None and epoch.record.seconds is not None
+        if epoch.record is not None and epoch.record.seconds is not None and epoch.generation == run.generation
     ][-5:]
     if not known:
         return None

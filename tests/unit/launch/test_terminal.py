@@ -26,7 +26,16 @@ def test_a_terminal_that_has_gone_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.42, "420ms"), (1.5, "1.5s"), (12.2, "12s"), (9.97, "10s"), (59.7, "1m 0s"), (272, "4m 32s"), (11520, "3h 12m")],
+    [
+        (0.42, "420ms"),
+        (0.9996, "1.0s"),
+        (1.5, "1.5s"),
+        (12.2, "12s"),
+        (9.97, "10s"),
+        (59.7, "1m 0s"),
+        (272, "4m 32s"),
+        (11520, "3h 12m"),
+    ],
 )
 def test_b45_durations(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text

@@ -67,6 +67,23 @@ def test_b43_epoch_lines() -> None:
     )
 
 
+def test_b43_numbers_are_padded_to_the_width_of_the_total_and_the_unknown_is_left_out() -> None:
+    lines = [console.epoch_line(n, 1000, {}, None, None) for n in (1, 10, 100, 1000)]
+    assert lines == ["  epoch    1/1000", "  epoch   10/1000", "  epoch  100/1000", "  epoch 1000/1000"]
+    memory = console.device_part(3, 2**30, 2**34, None)
+    assert console.epoch_line(1, 2, {}, 0.5, None, memory) == "  epoch 1/2  [500ms]  VRAM[cuda3]: 1.0 GB / 16.0 GB"
+    assert console.epoch_line(1, 2, {}, None, 3.0) == "  epoch 1/2  [ETA 3.0s]"
+
+
+def test_b43_no_name_steers_the_terminal() -> None:
+    line = console.epoch_line(1, 2, {"a\x1b[2Jb\r\n\u202e": 1.0}, None, None)
+    assert line == "  epoch 1/2  a\ufffd[2Jb\ufffd\ufffd\ufffd=1.0000"
+
+
+def test_b43_a_name_that_would_fill_the_line_is_cut() -> None:
+    assert console.epoch_line(1, 2, {"n" * 5000: 1.0}, None, None) == f"  epoch 1/2  {'n' * 79}…=1.0000"
+
+
 def test_b13_a_figure_that_is_unknown_is_left_out() -> None:
     assert console.device_part(1, None, None, None) == ""
     assert console.device_part(1, None, 16, 0.5) == "  gpu[cuda1] 50%"

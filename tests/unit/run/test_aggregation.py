@@ -380,6 +380,19 @@ def test_b46_eta_is_unknown_then_by_the_last_five_epochs() -> None:
     assert play.run.eta_seconds == pytest.approx(8.0)
 
 
+def test_b46_eta_after_a_restart_is_from_the_epochs_since() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetPlan(epochs=10))
+    for number in range(3):
+        play.tell(session, epoch(number, 1.0, seconds=100.0))
+    assert play.run.eta_seconds == pytest.approx(700.0)
+    again = play.hello(0, world=1, generation=1)
+    assert play.run.eta_seconds is None
+    play.tell(again, epoch(3, 1.0, seconds=2.0))
+    assert play.run.eta_seconds == pytest.approx(12.0)
+
+
 def test_b46_eta_by_steps_is_of_this_session_only_and_never_negative() -> None:
     play = Play()
     session = play.hello(0, world=1)

@@ -2,6 +2,9 @@
 
 import math
 
+import numpy as np
+import pytest
+
 from tests.unit.run.play import Play
 from trackside.run import inputs, outputs
 from trackside.run.events import raise_event
@@ -107,8 +110,38 @@ def test_b41_an_event_says_when_where_what_how_bad_and_how_often() -> None:
     assert said == (7.0, "root/a/rank3", "user", "warn", "saved: model.pt", 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "own", "data"),
+    [("straggler", "root/a/rank2", [1.0, 1.0, 1.6], 0.0), ("data starvation", "root", [1.0, 1.0, 1.0], 0.6)],
+)
+def test_b41_a_verdict_is_an_event_of_its_class(kind: str, path: str, own: list[float], data: float) -> None:
+    play = Play()
+    sessions = [play.hello(rank, world=3) for rank in range(3)]
+    for step in range(200):
+        for session, seconds in zip(sessions, own, strict=True):
+            play.tell(session, step_times(step, data, seconds + 0.01 * (step % 3) - data))
+        play.wait(2.0)
+    (event,) = play.events(kind)
+    assert (event.path, event.severity, event.active, event.count) == (path, "warn", True, 1)
+
+
+def step_times(step: int, data_s: float, forward_s: float) -> messages.StepTimes:
+    """One step of a rank that waits for data, and then works."""
+    whole = np.array([data_s + forward_s])
+    return messages.StepTimes(
+        phases=["data", "forward"],
+        step=np.array([step], "<i8").tobytes(),
+        count=np.array([1], "<u4").tobytes(),
+        ended_at=np.array([1_700_000_000.0 + 2 * step]).tobytes(),
+        wall=whole.tobytes(),
+        own=whole.tobytes(),
+        seconds=np.array([data_s, forward_s]).tobytes(),
+        samples=np.array([-1], "<i8").tobytes(),
+    )
+
+
 def test_b41_every_built_in_class_is_raised_by_what_it_is_about() -> None:
-    """Straggler and data starvation are verdicts, and proven where the verdicts are."""
+    """But for straggler and data starvation, which are verdicts: see above."""
     play = Play()
     zero, one = play.hello(0), play.hello(1)
     play.metric(0, "loss")

@@ -53,3 +53,11 @@ export function filterOf(query: string): Filter {
   const lower = wanted.toLowerCase();
   return { matches: (text) => text.toLowerCase().includes(lower), problem: null };
 }
+
+const LABEL_LIMIT = 40;
+
+/** A curve's name in a legend, with how the ranks' values became one: `loss (mean)`. */
+export function curveLabel(name: string, reduction: string): string {
+  const leaf = plain(leafOf(name));
+  return `${leaf.length > LABEL_LIMIT ? `${leaf.slice(0, LABEL_LIMIT - 1)}…` : leaf} (${reduction})`;
+}

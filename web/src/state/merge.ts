@@ -44,7 +44,20 @@ export function inPageOrder(a: string, b: string): number {
   if (a === b) return 0;
   if (a === "loss") return -1;
   if (b === "loss") return 1;
-  return a < b ? -1 : 1;
+  return byCodePoint(a, b);
+}
+
+/** As the server sorts: `<` compares UTF-16 units, which puts an emoji before some letters that it comes after. */
+function byCodePoint(a: string, b: string): number {
+  const left = a[Symbol.iterator]();
+  const right = b[Symbol.iterator]();
+  for (;;) {
+    const x = left.next();
+    const y = right.next();
+    if (x.done === true || y.done === true) return x.done === true ? -1 : 1;
+    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0);
+    if (difference !== 0) return difference;
+  }
 }
 
 function blank(name: string): MetricEntry {

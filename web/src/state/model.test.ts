@@ -7,6 +7,7 @@ import { ordered, slowestOf } from "./standings";
 import { treeRows } from "./tree";
 import { heatOf } from "./heat";
 import { trendOf } from "./trend";
+import { inPageOrder } from "./merge";
 import { momentOf } from "./events";
 
 const run = asRun({ id: "r", name: "n", state: "running", ranks: {} });
@@ -38,6 +39,12 @@ it("test_b40 loss comes first, then by name; a metric that begins late is added"
   const model = reduce(EMPTY, { kind: "points", points });
   const later = reduce(model, { kind: "points", points: { metrics: { acc: { step: [9], ...column } } } });
   expect(later.metrics.map((metric) => [metric.name, metric.first_step])).toEqual([["loss", 4], ["acc", 9], ["zeta", 4]]);
+});
+
+it("test_b40 names are in the order of the server, whatever letters they have", () => {
+  const names = ["\u{1f600}", "\uff5e", "10", "9", "b", "Loss", "loss", "a/loss", "é", "a"];
+  expect([...names].sort(inPageOrder)).toEqual(["loss", "10", "9", "Loss", "a", "a/loss", "b", "é", "\uff5e", "\u{1f600}"]);
+  expect(inPageOrder("a", "a")).toBe(0);
 });
 
 it("test_b48 columns are the union over all epochs; the best is marked where the name says what is better", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { formatView, HOME, isWithin, parentOf, parseView, type View } from "./view";
+import { formatView, HOME, isWithin, levelsOf, parentOf, parseView, type View } from "./view";
 
 it("what one sees survives the URL", () => {
   const view: View = { path: "root/gpu 01/rank3", tab: "events", x: "relative", zoom: [0.5, 120.25], filter: "/^a&b=#%/", smooth: 0.6, band: false, at: 42, module: "layer1.0.conv1", tint: "memory" };
@@ -19,4 +19,10 @@ it("paths know their parents", () => {
   expect(parentOf("root")).toBeNull();
   expect(isWithin("root/gpu-010", "root/gpu-01")).toBe(false);
   expect(isWithin("root/gpu-01/rank3", "root/gpu-01")).toBe(true);
+});
+
+it("test_b38 a single host has no host level", () => {
+  expect(levelsOf("root/a/rank3", 1).map((level) => level.path)).toEqual(["root", "root/a/rank3"]);
+  expect(levelsOf("root/a/rank3", 2).map((level) => level.name)).toEqual(["root", "a", "rank3"]);
+  expect(levelsOf("root", 1)).toEqual([{ path: "root", name: "root" }]);
 });

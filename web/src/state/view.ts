@@ -107,3 +107,10 @@ export function parentOf(path: string): string | null {
 export function isWithin(path: string, ancestor: string): boolean {
   return path === ancestor || path.startsWith(`${ancestor}/`);
 }
+
+/** The levels of a path, root first. A rank of the only host stands right below the root. */
+export function levelsOf(path: string, hosts: number): { path: string; name: string }[] {
+  const names = path.split("/");
+  const levels = names.map((name, i) => ({ path: names.slice(0, i + 1).join("/"), name }));
+  return hosts === 1 && levels.length > 2 ? levels.filter((_, i) => i !== 1) : levels;
+}

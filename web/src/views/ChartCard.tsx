@@ -7,7 +7,7 @@ import { useInView, usePrinting } from "../charts/inview";
 import { xLabel } from "../charts/plot";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
-import { leafOf, plain } from "../lib/text";
+import { curveLabel, leafOf, plain } from "../lib/text";
 import type { Curve } from "../state/curves";
 import { spreadOf, type Spread } from "../state/spread";
 import type { MetricEntry } from "../wire/types.gen";
@@ -56,7 +56,7 @@ function Drawn({ metric, crosshair, range }: Props) {
 
   const picture = useMemo(() => {
     const ranks: RankCurve[] = rankCurves.map(({ rank, label, curve: own }) => ({ rank, label, entries: own.view(zoom, origin).entries }));
-    return compose(entries, marks, ranks, { log: isLog, band, smooth, solo: solo.value, label: curve.base?.reduction ?? "mean" });
+    return compose(entries, marks, ranks, { log: isLog, band, smooth, solo: solo.value, label: curveLabel(metric.name, curve.base?.reduction ?? metric.reduction) });
   }, [entries, marks, band, smooth, isLog, solo.value, theme, ...rankCurves.map(({ curve: own }) => own.changed.value)]);
 
   const [from, to] = zoom ?? range;

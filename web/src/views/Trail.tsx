@@ -1,17 +1,16 @@
 import { Fragment } from "preact";
-import { formatView } from "../state/view";
+import { formatView, levelsOf } from "../state/view";
 import { usePage } from "./context";
 import { Name } from "./Name";
 
 /** The path as links, each one level. */
 export function Trail() {
   const page = usePage();
-  const segments = page.path.value.split("/");
+  const levels = levelsOf(page.path.value, page.run.value?.hosts.length ?? 0);
   return (
     <nav class="trail" aria-label="Path">
-      {segments.map((segment, i) => {
-        const path = segments.slice(0, i + 1).join("/");
-        const isLast = i === segments.length - 1;
+      {levels.map(({ path, name: segment }, i) => {
+        const isLast = i === levels.length - 1;
         return (
           <Fragment key={path}>
             {i > 0 && (

@@ -1,7 +1,7 @@
 import { ordinalOf } from "../state/epochs";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
-import { latestOfHosts, loadOf } from "../state/load";
+import { latestOfHosts, loadOf, sum } from "../state/load";
 import type { MetricEntry, RankEntry } from "../wire/types.gen";
 import { elapsedSeconds, etaSeconds } from "./clocks";
 import { usePage } from "./context";
@@ -138,11 +138,12 @@ function TimeLeft() {
 function Throughput() {
   const page = usePage();
   const run = page.run.value;
-  const figure = format.compact(run?.throughput);
+  const isWhole = page.path.value === "root";
+  const figure = format.compact(isWhole ? run?.throughput : sum(page.ranks.value.map((rank) => rank.throughput)));
   return (
     <Vital label="Throughput">
       <span class={`vital-figure ${figure === format.UNKNOWN ? "is-unknown" : ""}`}>{figure}</span>
-      <span class="vital-note">samples/s</span>
+      <span class="vital-note">{isWhole ? "samples/s" : "samples/s of own working time"}</span>
     </Vital>
   );
 }
