@@ -42,7 +42,9 @@ it("a module that runs twice makes a circle, and is laid out", async () => {
 
 it("what feeds the same module stands side by side, what has nothing to do with it below", async () => {
   const scene = await sceneWith([[1, 3], [2, 3]]);
-  const y = (id: number) => scene.boxes.find((box) => box.id === id)?.y ?? NaN;
+  const box = (id: number) => scene.boxes.find((one) => one.id === id);
+  const y = (id: number) => box(id)?.y ?? NaN;
+  expect(box(1)?.x).toBeLessThan(box(2)?.x ?? NaN);
   expect(y(1)).toBe(y(2));
   expect(y(3)).toBeGreaterThan(y(2));
   expect(y(7)).toBeGreaterThan(y(3));

@@ -70,7 +70,25 @@ function read(graph: Graph, sizes: Map<number, { width: number; height: number }
     return { flow, points: points.map(({ x, y }) => [x, y] as const) };
   });
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
-  return { width, height, at, routes };
+  return inReadingDirection({ width, height, at, routes }, sizes);
+}
+
+/** Of modules side by side, those that ran first stand left where that costs no crossing: the whole is mirrored or not. */
+function inReadingDirection(arranged: Arranged, sizes: Map<number, { width: number; height: number }>): Arranged {
+  const { width, at, routes } = arranged;
+  const middle = (id: number): Point => [(at.get(id)?.[0] ?? 0) + (sizes.get(id)?.width ?? 0) / 2, (at.get(id)?.[1] ?? 0) + (sizes.get(id)?.height ?? 0) / 2];
+  const places = [...sizes.keys()].filter((id) => id >= 0).map(middle);
+  let against = 0;
+  places.forEach(([x, y], i) => {
+    for (const [otherX, otherY] of places.slice(i + 1)) if (Math.abs(y - otherY) < 1) against += Math.sign(x - otherX);
+  });
+  if (against <= 0) return arranged;
+  const corner = (id: number, [x, y]: Point): Point => [id < 0 ? width - x : width - x - (sizes.get(id)?.width ?? 0), y];
+  return {
+    ...arranged,
+    at: new Map([...at].map(([id, point]) => [id, corner(id, point)])),
+    routes: routes.map((route) => ({ ...route, points: route.points.map(([x, y]) => [width - x, y] as const) })),
+  };
 }
 
 Reflect.set(globalThis, Symbol.for("trackside.arrange"), arrange);

@@ -111,6 +111,13 @@ it("a chain is told from a graph, and read in columns", () => {
   expect(laid.at.get(1)?.[1]).toBeGreaterThan(laid.at.get(0)?.[1] ?? Infinity);
 });
 
+it("what is small stays in the column of what is large", () => {
+  const tall = { id: 0, width: 300, height: 900 };
+  const laid = wrapped({ ...level(2, [[0, 1]]), nodes: [tall, { id: 1, width: 100, height: 40 }] });
+  expect(laid.at.get(1)?.[1]).toBeGreaterThan(900);
+  expect(laid.width).toBe(300);
+});
+
 it("modules are measured by time, parameters or memory; what is unknown stays unknown", () => {
   const timed = graph([["", null, 0, { forward_seconds: 0.01, backward_seconds: 0.03, parameters: 50 }], ["a", 0, 1, { forward_seconds: 0.01, parameters: 50 }], ["b", 0, 2]]);
   const scale = scaleOf(timed, [1, 2], "time");

@@ -7,6 +7,8 @@ const DOWN = 26;
 const ACROSS = 44;
 /** Columns are made so that the whole is about so much wider than high. */
 const ASPECT = 1.5;
+/** A column may be so much higher than wished rather than begin another. */
+const OVER = 0.2;
 const SHORT = 6;
 /** Heights that one column may have: of any number of modules, and of a few. */
 const LOW = 360;
@@ -50,7 +52,7 @@ function columnsOf(nodes: Level["nodes"]): Level["nodes"][] {
   const columns: Level["nodes"][] = [];
   let left = 0;
   for (const node of nodes) {
-    if (columns.length === 0 || left < node.height) {
+    if (columns.length === 0 || left + tallest * OVER < node.height) {
       columns.push([]);
       left = tallest;
     }

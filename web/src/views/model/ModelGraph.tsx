@@ -181,6 +181,11 @@ function countedInside(outline: Outline, scene: Scene, found: number[]): Map<num
   return counts;
 }
 
+/** As wide as there is room; larger than life only where the whole is seen then. */
+function atFirst(forWidth: number, forHeight: number): number {
+  return forWidth <= 1 ? forWidth : Math.max(1, Math.min(forWidth, forHeight));
+}
+
 const CLOSEST = 1.5;
 const FARTHEST = 0.15;
 const READABLE = 0.6;
@@ -199,7 +204,7 @@ function useView(scene: Scene | null) {
   };
   useLayoutEffect(() => {
     if (scene === null) return;
-    if (!isFitted.current) zoom.value = Math.min(1, room(READABLE));
+    if (!isFitted.current) zoom.value = atFirst(room(READABLE), (box.current?.clientHeight ?? 0) / (scene.height + 40));
     isFitted.current = true;
   }, [scene]);
   useLayoutEffect(() => {
