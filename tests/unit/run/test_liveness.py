@@ -22,7 +22,7 @@ def test_b30_silence_makes_late_then_lost_with_one_event_that_names_all() -> Non
     for _ in range(11):
         play.beat(b"s0-0".ljust(16, b"."))
         play.wait(1)
-    assert play.states() == ["alive", "late"]
+    assert (play.states(), play.events()) == (["alive", "late"], [])
     for _ in range(20):
         play.beat(b"s0-0".ljust(16, b"."))
         play.wait(1)
