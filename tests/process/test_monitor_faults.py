@@ -192,7 +192,7 @@ def test_b01_d36_d37_workers_of_a_data_loader_are_strangers(start: Start, method
             mon.finish()
     """
     with FakeController() as controller:
-        code_, _, err = ended(start(code, controller), 240)
+        code_, _, err = ended(start(code, controller, RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"), 240)
         assert code_ == 0, err
         assert len(values(controller)) == 16
         assert values(controller, "worker") == []
