@@ -28,6 +28,7 @@ GROUPS = (
 COMPLAINTS = (*range(1, 30), *range(59, 70), 85, 86)
 """Those that must be impossible by the rules: processes and ranks, system metrics, numbers, names, time."""
 TEST_NAME = re.compile(r"test_(?:[bd]\d\d_)+")
+PAGE_TEST = re.compile(r"""^\s*(?:it|test)\(["'`](test_(?:[bd]\d\d[_ ])+.*?)["'`],""", re.MULTILINE)
 
 
 class RuleError(ValueError):
@@ -87,17 +88,28 @@ def read_impossible(root: Path = ROOT) -> dict[int, str]:
 
 
 def find_proofs(root: Path = ROOT) -> dict[str, list[Proof]]:
-    """Tests by the numbers in their names: `B07`, `D16`."""
+    """Tests by the numbers in their names, the page's own included: `B07`, `D16`."""
     found: dict[str, list[Proof]] = {}
-    for path in sorted((root / "tests").rglob("test_*.py")):
-        for function in ast.walk(ast.parse(path.read_text())):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and (
-                named := TEST_NAME.match(function.name)
-            ):
-                proof = Proof(path.relative_to(root).as_posix(), function.name, function.lineno)
-                for number in re.findall(r"[bd]\d\d", named.group()):
-                    found.setdefault(number.upper(), []).append(proof)
+    for proof in (*_python_tests(root), *_page_tests(root)):
+        prefix = TEST_NAME.match(proof.name)
+        for number in re.findall(r"[bd]\d\d", prefix.group() if prefix else ""):
+            found.setdefault(number.upper(), []).append(proof)
     return found
+
+
+def _python_tests(root: Path) -> Iterator[Proof]:
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and TEST_NAME.match(node.name):
+                yield Proof(path.relative_to(root).as_posix(), node.name, node.lineno)
+
+
+def _page_tests(root: Path) -> Iterator[Proof]:
+    for path in sorted((root / "web/src").rglob("*.test.ts")):
+        text = path.read_text()
+        for found in PAGE_TEST.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            yield Proof(path.relative_to(root).as_posix(), re.sub(r"\W+", "_", found[1]), line)
 
 
 def _read_rule(path: Path, root: Path) -> Rule:

@@ -38,6 +38,8 @@ def planted(tmp_path: Path) -> Path:
     """A tiny codebase with one rule."""
     for folder in ("src", "tests/rules/complaints", "scripts"):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "web/src").mkdir(parents=True)
+    (tmp_path / "web/src/sum.test.ts").write_text('it("test_b01 it adds on the page", () => {});\n')
     (tmp_path / "src/sum.py").write_text("def add(a, b):\n    return a + b\n")
     (tmp_path / "tests/test_sum.py").write_text(
         "import sum as s\ndef test_b01_d16_adds():\n    assert s.add(1, 2) == 3\n"
@@ -52,10 +54,30 @@ def write_rule(root: Path, old: str = "a + b", test: str = "test_b01_d16_adds") 
     (root / "tests/rules/b01.toml").write_text(RULE.format(old=old, test=test))
 
 
+def test_every_rule_has_a_promise_a_proof_and_a_mutation(rules) -> None:
+    known = {rule.number: rule for rule in rules.read_rules()}
+    proofs = rules.find_proofs()
+    assert [n for n in rules.NUMBERS if n not in known] == []
+    assert [n for n in rules.NUMBERS if f"B{n:02}" not in proofs] == []
+    assert [n for n in rules.NUMBERS if not known[n].mutations] == []
+
+
+def test_every_complaint_in_scope_has_a_test_or_a_reason(rules) -> None:
+    proofs, impossible = rules.find_proofs(), rules.read_impossible()
+    assert [n for n in rules.COMPLAINTS if f"D{n:02}" not in proofs and n not in impossible] == []
+
+
+def test_the_page_of_promises_is_current(root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/behaviour.py", "--check"], cwd=root, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_numbers_are_found_in_names(rules, planted: Path) -> None:
     proofs = rules.find_proofs(planted)
     assert {key: [p.name for p in found] for key, found in proofs.items()} == {
-        "B01": ["test_b01_d16_adds", "test_b01_blind"],
+        "B01": ["test_b01_d16_adds", "test_b01_blind", "test_b01_it_adds_on_the_page"],
         "D16": ["test_b01_d16_adds"],
     }
 
