@@ -85,7 +85,7 @@ class Job:
     def stdout(self) -> str:
         return "".join(self.out)
 
-    def url(self, seconds: float = 20) -> str:
+    def url(self, seconds: float = 60) -> str:
         """The page's address, as printed."""
         found = wait_for(
             lambda: re.search(r"http://(?:localhost|127\.0\.0\.1):\d+", self.stderr), seconds, "the URL line on stderr"
@@ -103,7 +103,7 @@ class Job:
 
     def folder(self) -> Path:
         """The only run folder."""
-        return wait_for(lambda: next(iter(sorted(self.runs.glob("*/run.json"))), None), 20, "a run folder").parent
+        return wait_for(lambda: next(iter(sorted(self.runs.glob("*/run.json"))), None), 60, "a run folder").parent
 
     def points(self) -> Any:
         """All points, read by pandas alone."""

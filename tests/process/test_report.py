@@ -84,8 +84,14 @@ def assert_whole(data: Baked, ranks: int) -> None:
 
 
 def test_b50_a_launched_run_that_failed_has_its_report(scratch: Path) -> None:
-    job = launched(scratch, "time.sleep(1)\nif os.environ['RANK'] == '1': sys.exit(7)\n" + WAIT)
+    job = launched(
+        scratch,
+        "if os.environ['RANK'] == '1':\n    while not os.path.exists('go'): time.sleep(0.05)\n    sys.exit(7)\n" + WAIT,
+    )
     try:
+        wait_for(lambda: job.get("api/v1/series?metric=loss")["total_points"] == 40, 90, "what they logged")
+        wait_for(lambda: job.get("api/v1/run")["hardware"], 60, "what they run on")
+        (scratch / "go").touch()
         assert job.wait() == 7
     finally:
         job.close()
@@ -100,7 +106,9 @@ def test_b50_a_launched_run_that_failed_has_its_report(scratch: Path) -> None:
 def test_b50_a_launched_run_that_was_terminated_has_its_report(scratch: Path, number: signal.Signals) -> None:
     job = launched(scratch, WAIT)
     try:
-        wait_for(lambda: len(list(scratch.glob("ready*"))) == 2, 60, "both ranks at work")
+        wait_for(lambda: len(list(scratch.glob("ready*"))) == 2, 90, "both ranks at work")
+        wait_for(lambda: job.get("api/v1/series?metric=loss")["total_points"] == 40, 60, "what they logged")
+        wait_for(lambda: job.get("api/v1/run")["hardware"], 60, "what they run on")
         job.kill(sig=number)
         assert job.wait() == 128 + number
     finally:
@@ -112,21 +120,21 @@ def test_b50_a_launched_run_that_was_terminated_has_its_report(scratch: Path, nu
 
 
 @pytest.mark.parametrize(
-    ("ending", "code"),
+    ("ending", "code", "state"),
     [
-        ("raise RuntimeError('boom')", 1),
-        ("import signal; os.kill(os.getpid(), signal.SIGKILL)", -9),
-        ("import signal; os.kill(os.getpid(), signal.SIGTERM)", -15),
+        ("raise RuntimeError('boom')", 1, "failed"),
+        ("import signal; os.kill(os.getpid(), signal.SIGKILL)", -9, "failed"),
+        ("import signal; os.kill(os.getpid(), signal.SIGTERM)", -15, "terminated"),
     ],
 )
-def test_b50_a_script_alone_that_ended_badly_has_its_report(scratch: Path, ending: str, code: int) -> None:
+def test_b50_a_script_alone_that_ended_badly_has_its_report(scratch: Path, ending: str, code: int, state: str) -> None:
     process = alone(scratch, f"while not os.path.exists('go'): time.sleep(0.05)\n{ending}\n")
-    wait_for(lambda: only_run(scratch), 40, "the rank's link")
+    wait_for(lambda: only_run(scratch), 60, "the rank's link")
     (scratch / "go").touch()
     process.communicate(timeout=60)
     assert process.returncode == code
     data = baked(only_report(scratch))
-    assert data.run.state == "failed"
+    assert data.run.state == state
     assert_whole(data, 1)
 
 
@@ -151,6 +159,7 @@ def test_b50_a_controller_that_was_told_to_end_writes_the_report(tmp_path: Path)
 def test_b50_a_report_that_cannot_be_written_is_a_warning_and_no_failure(scratch: Path) -> None:
     job = launched(scratch, "while not os.path.exists('go'): time.sleep(0.05)\nmon.finish()\n")
     try:
+        job.url(60)
         report = job.folder() / "report.html"
         report.mkdir()
         (scratch / "go").touch()
