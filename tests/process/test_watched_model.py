@@ -1,4 +1,7 @@
-"""Real ranks watch a real model: one structure, one recorded graph, the times of one rank, in page, folder and report."""
+"""Real ranks watch a real model: one structure, one recorded graph, the times of one rank, in page, folder and report.
+
+In the compiled job rank 0 alone watches: a collective, or a wait for another rank, would hang it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tests.process.job import Job
 
 
 @pytest.mark.parametrize("how", ["ddp", "fsdp", "compiled"])
-def test_wrapped_models_are_one_structure_on_all_ranks(how: str, scratch, leak_check) -> None:
+def test_d35_d87_wrapped_models_are_one_structure_on_all_ranks(how: str, scratch, leak_check) -> None:
     job = Job.run("watched.py", scratch, how)
     try:
         assert job.wait(180) == 0, job.stderr

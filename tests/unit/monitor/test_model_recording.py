@@ -126,7 +126,7 @@ def test_packed_sequences_are_followed() -> None:
     assert [spec.shape for spec in lstm.outputs[-2:]] == [[1, 3, 7], [1, 3, 7]]
 
 
-def test_control_flow_and_nested_values_are_followed() -> None:
+def test_d87_control_flow_and_nested_values_are_followed() -> None:
     graph = recorded("branching")
     assert edges(graph) == {
         ("first", "split.a"),
@@ -420,6 +420,19 @@ def test_the_model_is_not_kept_alive() -> None:
     assert len(graphs(watched)) == 2
 
 
+def test_a_pass_that_is_not_looked_at_is_let_through_at_once(monkeypatch) -> None:
+    model, given = make("gpt")
+    watched = watch(model)
+    model(given)
+    looked: list[Any] = []
+    monkeypatch.setattr("trackside.monitor.model.watching.tensors_in", lambda *values: looked.append(values) or [])
+    watched._sampler.next_pass = 1_000
+    for _ in range(50):
+        model(given)
+    assert looked == []
+    assert hooks(model) == 1
+
+
 # --- compiled -------------------------------------------------------------------------------------------------------
 
 
@@ -457,7 +470,7 @@ def test_a_compiled_model_stays_compiled_and_is_a_tree(order: str, dynamo: Any) 
     assert counters["stats"]["unique_graphs"] == 1, "taking hooks off must not compile the model again"
 
 
-def test_a_compiled_part_is_recorded_from_outside(dynamo: Any) -> None:
+def test_d87_a_compiled_part_is_recorded_from_outside(dynamo: Any) -> None:
     from torch._dynamo.utils import counters
 
     model, given = make("gpt")

@@ -200,31 +200,28 @@ def test_device_events_are_read_when_they_have_passed_and_never_before(monkeypat
 # --- sampling -------------------------------------------------------------------------------------------------------
 
 
+def measured_at(step_s: float, cost_s: float, passes: int) -> list[float]:
+    """When passes are measured in a training of steady steps."""
+    sampler, found = PassSampler(), []
+    for number in range(1, passes + 1):
+        if sampler.is_due(number, number * step_s):
+            found.append(number * step_s)
+            sampler.note(cost_s, number, number * step_s)
+    return found
+
+
 def test_warm_up_is_left_out_and_measuring_keeps_its_share() -> None:
-    sampler = PassSampler()
-    assert [sampler.is_due(0.0) for _ in range(WARM_UP + 1)] == [False] * WARM_UP + [True]
-    cost_s = 0.01
-    now, measured_at = 0.0, []
-    sampler.note(cost_s, now)
-    for _ in range(10_000):
-        now += 0.01
-        if sampler.is_due(now):
-            measured_at.append(now)
-            sampler.note(cost_s, now)
-    assert len(measured_at) * cost_s <= now * SHARE * 1.01
-    assert len(measured_at) >= now * SHARE / cost_s * 0.9
+    assert measured_at(1.0, 1e-9, 100)[0] == WARM_UP + 1
+    cost_s, whole_s = 0.01, 100.0
+    count = len(measured_at(0.01, cost_s, 10_000))
+    assert whole_s * SHARE * 0.9 <= count * cost_s <= whole_s * SHARE + cost_s
 
 
-def test_cheap_passes_are_not_measured_all_the_time_nor_slow_ones_too_often() -> None:
-    fast, slow = PassSampler(), PassSampler()
-    for sampler, step_s, least in ((fast, 1e-3, LEAST_PAUSE_S), (slow, 1.0, LEAST_PASSES)):
-        now, measured_at = 0.0, []
-        for _ in range(1_000):
-            now += step_s
-            if sampler.is_due(now):
-                measured_at.append(now)
-                sampler.note(1e-9, now)
-        assert min(b - a for a, b in itertools.pairwise(measured_at)) >= least - 1e-6
+@pytest.mark.parametrize(("step_s", "least_s"), [(1e-3, LEAST_PAUSE_S), (1.0, LEAST_PASSES)])
+def test_cheap_passes_are_not_measured_all_the_time_nor_slow_ones_too_often(step_s: float, least_s: float) -> None:
+    found = measured_at(step_s, 1e-9, 1_000)
+    assert len(found) > 2
+    assert min(b - a for a, b in itertools.pairwise(found)) >= least_s - 1e-6
 
 
 def test_means_fade_and_say_what_is_unknown() -> None:

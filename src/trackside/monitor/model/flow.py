@@ -11,6 +11,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from trackside.monitor.guard import ask
+from trackside.monitor.model.tensors import grad_node
 
 MOST_STEPS = 512
 """Autograd nodes looked at for one tensor."""
@@ -28,7 +29,7 @@ class Flow:
         self._resolved: dict[Any, frozenset[int]] = {}
         self._left = MOST_STEPS_IN_ALL
         for tensor in given:
-            node = ask(lambda tensor=tensor: tensor.grad_fn)
+            node = grad_node(tensor)
             if node is not None:
                 self._resolved[node] = NOWHERE
 
@@ -38,7 +39,7 @@ class Flow:
         A module without children takes a tensor over that it hands on as it is, such as dropout in evaluation.
         """
         is_own = False
-        node = ask(lambda: tensor.grad_fn)
+        node = grad_node(tensor)
         if node is not None and (is_leaf or node not in self._owner):
             is_own = True
             self._owner[node] = place
@@ -50,7 +51,7 @@ class Flow:
 
     def sources(self, tensor: torch.Tensor) -> frozenset[int]:
         """Places of the modules whose outputs the tensor was made of; empty: not known, or none."""
-        node = ask(lambda: tensor.grad_fn)
+        node = grad_node(tensor)
         if node is not None and node in self._owner:
             return frozenset((self._owner[node],))
         key = ask(_key, tensor)

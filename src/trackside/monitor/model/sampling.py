@@ -9,19 +9,29 @@ SHARE = 0.004
 
 
 class PassSampler:
-    """Says when the next pass is due, by what the last one cost."""
+    """Says when the next pass is due, by what the last one cost.
 
-    def __init__(self) -> None:
-        self._passes = 0
-        self._next_pass = WARM_UP
-        self._next_at = 0.0
+    Args:
+        passes: how many there were before.
+    """
 
-    def is_due(self, now: float) -> bool:
-        """Whether the pass that begins now is to be measured; counts it. `now` is monotonic."""
-        self._passes += 1
-        return self._passes > self._next_pass and now >= self._next_at
+    __slots__ = ("next_at", "next_pass")
 
-    def note(self, cost_s: float, now: float) -> None:
-        """A pass was measured, or recorded, at this cost."""
-        self._next_pass = max(self._next_pass, self._passes - 1 + LEAST_PASSES)
-        self._next_at = now + max(LEAST_PAUSE_S, cost_s / SHARE)
+    def __init__(self, passes: int = 0) -> None:
+        self.next_pass = passes + WARM_UP + 1
+        """Number of the first pass that may be measured."""
+        self.next_at = 0.0
+        """When, monotonic."""
+
+    def is_due(self, number: int, now: float) -> bool:
+        """Whether the pass of this number, which begins now, is to be measured."""
+        return number >= self.next_pass and now >= self.next_at
+
+    def note(self, cost_s: float, number: int, now: float) -> None:
+        """A pass was measured at this cost."""
+        self.next_pass = number + LEAST_PASSES
+        self.next_at = now + max(LEAST_PAUSE_S, cost_s / SHARE)
+
+    def add(self, cost_s: float) -> None:
+        """What the last one has cost besides."""
+        self.next_at += cost_s / SHARE

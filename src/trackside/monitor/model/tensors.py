@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -13,10 +14,16 @@ MOST_TENSORS = 64
 MOST_SPECS = 8
 _MOST_VALUES = 1_000
 _MOST_DEPTH = 8
+_grad_fn = attrgetter("grad_fn")
 
 
 def tensors_in(*values: Any) -> list[torch.Tensor]:
     """The tensors in nested dicts, lists, tuples and dataclasses, in order, each once, at most 64."""
+    first = values[0]
+    if len(values) == 2 and not values[1] and type(first) is tuple and len(first) == 1:
+        first = first[0]
+    if isinstance(first, torch.Tensor) and (len(values) == 1 or not values[1]):
+        return [first]  # what nearly every module takes and gives
     found: dict[int, torch.Tensor] = {}
     for value in _leaves(values):
         if isinstance(value, torch.Tensor):
@@ -49,6 +56,11 @@ def _parts(value: Any) -> list[Any]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return list(vars(value).values()) if hasattr(value, "__dict__") else []
     return []
+
+
+def grad_node(tensor: torch.Tensor) -> Any:
+    """The autograd node that has made a tensor; None: no gradient is wanted, or it cannot be asked."""
+    return ask(_grad_fn, tensor)
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec | None:

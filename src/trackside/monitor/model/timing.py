@@ -15,7 +15,7 @@ import torch
 
 from trackside.monitor.guard import ask
 from trackside.monitor.model.clock import Clock
-from trackside.monitor.model.tensors import tensors_in
+from trackside.monitor.model.tensors import grad_node, tensors_in
 
 MOST_INSIDE = 64
 """Autograd nodes of a module without children that are looked at for where its backward ends."""
@@ -177,7 +177,7 @@ class MeasuredPass:
                     self.spent_s += MARK_S
 
     def _nodes(self, *values: Any) -> list[Any]:
-        nodes = (ask(lambda tensor=tensor: tensor.grad_fn) for tensor in tensors_in(*values))
+        nodes = map(grad_node, tensors_in(*values))
         return [node for node in nodes if node is not None]
 
 

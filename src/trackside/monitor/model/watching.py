@@ -83,7 +83,7 @@ class ModelWatch:
         self._leave_root = After(self._left_root)
         self._active: _Pass | None = None
         self._pending: deque[tuple[MeasuredPass, int]] = deque()
-        self._is_over = False
+        self._is_over = self._is_quiet = False
         self._is_recorded = self._is_whole = self._has_grad = False
         self._failures = self._passes = 0
         self._sampler = PassSampler()
@@ -158,7 +158,10 @@ class ModelWatch:
     # --- passes ------------------------------------------------------------------------------------------------------
 
     def _pass_begins(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Before each forward of the model: nearly always nothing is to be done."""
+        """Before each forward of the model: nearly always nothing is to be done, and that is found out first."""
+        self._passes = number = self._passes + 1
+        if self._is_quiet and (number < self._sampler.next_pass or time.monotonic() < self._sampler.next_at):
+            return
         if not self._is_over:
             quietly(self._begin, module, args, kwargs)
 
@@ -168,17 +171,21 @@ class ModelWatch:
             if active.thread == threading.get_ident():
                 self._give_up(active)  # it was left by what no hook sees, such as an interrupt
             return
-        if module is not self._root() or _is_no_pass(args, kwargs):
+        if module is not self._root():
             return
-        self._passes += 1
         has_grad = torch.is_grad_enabled()
         self._has_grad = self._has_grad or has_grad
-        if self._pending:
+        if self._pending and not _is_captured():
+            asked = time.perf_counter()
             self._settle(False)
-        if self._wants_recording(module, has_grad=has_grad):
-            self._start(module, args, kwargs, records=True)
-        elif self._is_recorded and has_grad == self._has_grad and self._sampler.is_due(time.monotonic()):
-            self._start(module, args, kwargs, records=False)
+            self._sampler.add(time.perf_counter() - asked)
+        records = self._wants_recording(module, has_grad=has_grad)
+        is_due = (
+            self._is_recorded and has_grad == self._has_grad and self._sampler.is_due(self._passes, time.monotonic())
+        )
+        if (records or is_due) and not _is_no_pass(args, kwargs):
+            self._start(module, args, kwargs, records=records)
+        self._is_quiet = self._is_whole and self._active is None and not self._pending
 
     def _wants_recording(self, module: nn.Module, *, has_grad: bool) -> bool:
         """The first pass of all; once more when that one was without gradients or in evaluation and left things out."""
@@ -273,12 +280,12 @@ class ModelWatch:
             self._finish_lazy()
             self._is_recorded, self._is_whole = True, active.is_whole or self._is_recorded
             self._say_recording(active, recording)
-            self._sampler = PassSampler()
+            self._sampler = PassSampler(self._passes)
         elif measured is not None:
             measured.end_forward()
             self._pending.append((measured, self._passes))
             cost_s = active.install_s + measured.spent_s + time.perf_counter() - asked
-            self._sampler.note(cost_s, time.monotonic())
+            self._sampler.note(cost_s, self._passes, time.monotonic())
 
     def _finish_lazy(self) -> None:
         """Lazy modules have their shapes now, and the model its hash."""
@@ -293,7 +300,7 @@ class ModelWatch:
         self._active = None
         active.hooked.remove()
         if active.recording is None:
-            self._sampler.note(time.perf_counter() - active.began, time.monotonic())
+            self._sampler.note(time.perf_counter() - active.began, self._passes, time.monotonic())
             return
         active.recording.close()
         self._failures += 1
@@ -324,11 +331,16 @@ def _is_no_pass(args: Any, kwargs: Any) -> bool:
     """Whether the model is only being looked at, by a tracer or with tensors that hold nothing."""
     if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
         return True
-    is_started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    if is_started and torch.cuda.is_current_stream_capturing():
+    if _is_captured():
         return True
     given = tensors_in(args, kwargs)
     return any(type(tensor).__name__ == "FakeTensor" or tensor.device.type == "meta" for tensor in given[:4])
+
+
+def _is_captured() -> bool:
+    """Whether the device's work is being written into a graph, which no event may be asked about meanwhile."""
+    is_started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return bool(is_started and torch.cuda.is_current_stream_capturing())
 
 
 def _is_on_cuda(module: nn.Module) -> bool:
