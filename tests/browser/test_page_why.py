@@ -156,5 +156,6 @@ def test_paper_has_it_whole(tmp_path: Path, page: Page) -> None:
     expect(why(page)).to_be_visible()
     expect(page.get_by_role("navigation", name="Parts")).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--warn-soft')") == "#fcf0da"
     box = page.get_by_role("table", name="Standings")
     assert box.evaluate("table => table.parentElement.scrollHeight <= table.parentElement.clientHeight + 1")

@@ -31,8 +31,9 @@ function start(): void {
     if (theme === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
   });
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
-  scheme.addEventListener("change", () => (page.scheme.value += 1));
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+    matchMedia(query).addEventListener("change", () => (page.scheme.value += 1));
+  }
   followUrl(page);
   effect(() => page.curves.setZoom(page.view.value.zoom));
   tick(page);

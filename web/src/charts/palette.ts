@@ -17,7 +17,8 @@ let cached: { key: string; palette: Palette } | null = null;
 export function palette(): Palette {
   const root = document.documentElement;
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const key = `${root.dataset["theme"] ?? "system"} ${isDark}`;
+  const isPaper = matchMedia("print").matches;
+  const key = `${root.dataset["theme"] ?? "system"} ${isDark} ${isPaper}`;
   if (cached?.key === key) return cached.palette;
   const style = getComputedStyle(root);
   const token = (name: string) => style.getPropertyValue(name).trim();

@@ -36,7 +36,7 @@ export class Page {
   readonly now: Signal<number> = signal(performance.now());
   readonly problem: Signal<string | null> = signal(null);
   readonly theme: Signal<Theme>;
-  /** Grows when the system's own scheme changes. */
+  /** Grows when the system's own scheme changes, and when the page goes to paper or comes back. */
   readonly scheme: Signal<number> = signal(0);
   readonly pins: Signal<ReadonlySet<string>> = signal(recallSet("pins"));
   readonly folded: Signal<ReadonlySet<string>> = signal(recallSet("folded"));
