@@ -81,6 +81,9 @@ def test_b27_sinks_that_raise_or_block_harm_nobody_and_are_named(
     assert failures()["raising"]["count"] == 1
     assert "no such paint" in failures()["broken"]["text"]
     assert json.loads(_read(url, "api/v1/series?metric=loss&points=1000"))["x"] == list(range(300))
+    counters = json.loads(_read(url, "healthz"))["counters"]
+    assert counters["failed_calls_of_raising"] > 1
+    assert (counters["failed_calls_of_noting"], counters["dropped_calls_of_noting"]) == (0, 0)
     rank.send(messages.Goodbye(time=time.time()))
     pump_until([rank], lambda: rank.acknowledged == rank.seq)
     assert controller.wait(60) == 0

@@ -335,4 +335,5 @@ class Controller:
             "journal_bytes": status.journal_bytes,
             **{f"failures_of_{name.replace(' ', '_')}": count for name, count in self._dispatch.failures.items()},
             **{f"dropped_calls_of_{sink.name}": sink.dropped_calls for sink in self._plugins},
+            **{f"failed_calls_of_{sink.name}": sink.failed_calls for sink in self._plugins},
         }
