@@ -1,6 +1,8 @@
 """Anything may happen in any order; some things hold all the time."""
 
 import contextlib
+import math
+from collections import Counter
 
 import msgspec
 from hypothesis import HealthCheck, settings
@@ -9,8 +11,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from tests.unit.run.play import Play
 from trackside.run import inputs, outputs
+from trackside.run.cohort import update_of
 from trackside.run.events import MAX_LIVE
 from trackside.run.machine import RunMachine
+from trackside.run.tree import tree_of
 from trackside.wire import messages
 
 RANKS = st.integers(0, 3)
@@ -31,6 +35,9 @@ class RunLife(RuleBasedStateMachine):
         self.number = 0
         self.logged = 0
         self.noticed = 0
+        self.not_finite = 0
+        self.waiting: set[int] = set()
+        self.published: set[int] = set()
         self.elapsed = 0.0
         self.svg: str | None = None
         self.metadata: object = None
@@ -120,12 +127,32 @@ class RunLife(RuleBasedStateMachine):
     def points(self, metric: int, rank: int, step: int, value: float, behind: int) -> None:
         self.play.points([(metric, rank, step, value)], max(0, self.generation - behind))
         self.logged += metric < 2
+        self.not_finite += metric < 2 and not math.isfinite(value)
 
-    @rule(session=sessions, number=st.integers(0, 5), loss=VALUES, batches=st.integers(0, 9))
-    def epoch(self, session: bytes, number: int, loss: float, batches: int) -> None:
-        self.play.tell(
-            session, messages.EpochReport(epoch=number, metrics={"loss": loss}, batches=batches, seconds=1.0)
-        )
+    @rule(
+        session=sessions,
+        number=st.integers(0, 5),
+        loss=st.none() | VALUES,
+        acc=st.none() | VALUES,
+        batches=st.integers(0, 9),
+        samples=st.none() | st.integers(0, 99),
+    )
+    def epoch(
+        self,
+        session: bytes,
+        number: int,
+        loss: float | None,
+        acc: float | None,
+        batches: int,
+        samples: int | None,
+    ) -> None:
+        values = {name: value for name, value in (("loss", loss), ("acc", acc)) if value is not None}
+        report = messages.EpochReport(epoch=number, metrics=values, batches=batches, samples=samples, seconds=1.0)
+        self.play.tell(session, report)
+
+    @rule(reduction=st.sampled_from(["mean", "sum", "min", "max", "last"]))
+    def declare(self, reduction: messages.Reduction) -> None:
+        self.play.metric(1, "acc", reduction)
 
     @rule(session=sessions, count=st.integers(1, 9))
     def notice(self, session: bytes, count: int) -> None:
@@ -176,6 +203,16 @@ class RunLife(RuleBasedStateMachine):
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
         self.play.wait(seconds)
+        state = self.play.machine.state
+        waiting = [number for number, epoch in state.epochs.items() if not epoch.published]
+        if not waiting:
+            return
+        assert not state.completed
+        reported = state.epochs[min(waiting)].reports
+        assert any(
+            rank.monitored and rank.state in ("alive", "late") and rank.rank not in reported
+            for rank in state.ranks.values()
+        ), "an epoch waits that nobody owes"
 
     @rule(seconds=st.floats(-7200, 7200))
     def jump_the_wall_clock(self, seconds: float) -> None:
@@ -191,6 +228,7 @@ class RunLife(RuleBasedStateMachine):
         assert after.run_document(now) == before.run_document(now)
         assert repr(after.last_values()) == repr(before.last_values())
         self.play.machine = after
+        self.play.wait(0)  # until then nobody could tell a clock that was set from time that has passed
         if crashed:
             self.bound, self.is_asking, self.ports_seen = None, False, len(self.play.asked(outputs.RegisterPort))
             self.play.do(inputs.Replayed(downtime_seconds=1.0))
@@ -256,6 +294,65 @@ class RunLife(RuleBasedStateMachine):
     @invariant()
     def points_are_counted(self) -> None:
         assert sum(entry.points for entry in self.play.machine.metric_entries()) == self.logged
+
+    @invariant()
+    def b34_no_epoch_is_published_before_an_earlier_one_that_waits(self) -> None:
+        epochs = self.play.machine.state.epochs
+        waiting = {number for number, epoch in epochs.items() if not epoch.published}
+        fresh = {number for number in epochs if number not in waiting and number not in self.published}
+        assert not any(earlier < number for number in fresh for earlier in waiting & self.waiting)
+        self.published, self.waiting = set(epochs) - waiting, waiting
+
+    @invariant()
+    def b35_an_epoch_s_loss_is_within_its_ranks_and_nan_where_one_is(self) -> None:
+        for epoch in self.play.machine.state.epochs.values():
+            if not epoch.published or not epoch.reports or epoch.record is None:
+                continue
+            losses = [report.metrics["loss"] for report in epoch.reports.values() if "loss" in report.metrics]
+            names = {name for report in epoch.reports.values() for name in report.metrics}
+            assert (set(epoch.record.metrics), epoch.record.ranks) == (names, len(epoch.reports))
+            assert list(epoch.record.metrics) == sorted(names, key=lambda name: (name != "loss", name))
+            shown = epoch.record.metrics.get("loss")
+            if losses and all(map(math.isfinite, losses)):
+                assert isinstance(shown, float)
+                assert min(losses) <= shown <= max(losses)
+            elif any(map(math.isnan, losses)):
+                assert shown == "NaN"
+
+    @invariant()
+    def b38_a_node_is_the_sum_of_those_below_it(self) -> None:
+        machine = self.play.machine
+        ranks, metrics, values = self.play.ranks, machine.metric_entries(), machine.last_values()
+        root = tree_of(ranks, metrics, values)
+        hosts = {entry.host for entry in ranks}
+        assert {node.level for node in root.children} <= ({"host"} if len(hosts) > 1 else {"rank"})
+        assert root.ranks == len(ranks) == sum(node.ranks for node in root.children)
+        for name in ("throughput", "batch_share", "samples"):
+            below = [getattr(node, name) for node in root.children if getattr(node, name) is not None]
+            whole = getattr(root, name)
+            assert (whole is None) == (not below)
+            assert whole is None or math.isclose(whole, sum(below))
+        counts = Counter(name for name, *_ in values)
+        assert {name: metric.ranks for name, metric in root.metrics.items()} == counts
+        own = [value for name, _, _, value in values if name == "loss"]
+        if own and all(map(math.isfinite, own)):
+            assert min(own) <= float(root.metrics["loss"].value or 0.0) <= max(own)
+
+    @invariant()
+    def b39_a_cohort_s_steps_ascend_and_its_mean_is_within_its_extremes(self) -> None:
+        machine = self.play.machine
+        for rows in machine.root.recent().values():
+            steps = rows["step"].tolist()
+            assert steps == sorted(set(steps))
+            shown = update_of(rows, "mean")
+            for low, mean, high, count, worst in zip(
+                shown.min, shown.mean, shown.max, shown.count, shown.worst, strict=True
+            ):
+                assert count >= 1
+                assert worst is None or 0 <= worst < 4
+                finite = [value for value in (low, mean, high) if not isinstance(value, str)]
+                assert finite == sorted(v for v in finite if v is not None)
+        assert sum(entry.non_finite for entry in machine.metric_entries()) == self.not_finite
 
     @invariant()
     def events_are_bounded_in_order_and_their_counts_are_true(self) -> None:
