@@ -10,7 +10,7 @@ export const OUT = -2;
 export interface Flow {
   source: number;
   target: number;
-  /** Tensors that take this way. */
+  /** Modules whose tensors take this way, each with as many as its busiest edge has: one that several inside use is one. */
   count: number;
   /** One of them, and its own ends. */
   tensor: TensorSpec | null;
@@ -20,18 +20,20 @@ export interface Flow {
 
 /** Flows of each module's inside, each way once. */
 export function flowsOf(outline: Outline, edges: GraphEdge[]): Map<number, Flow[]> {
-  const levels = new Map<number, Map<string, Flow>>();
+  const levels = new Map<number, Map<string, Flow & { by: Map<number, number> }>>();
   const add = (level: number, source: number, target: number, edge: GraphEdge) => {
     if (source === target) return;
-    const flows = levels.get(level) ?? new Map<string, Flow>();
+    const flows = levels.get(level) ?? new Map<string, Flow & { by: Map<number, number> }>();
     levels.set(level, flows);
     const key = `${source} ${target}`;
-    const known = flows.get(key);
-    if (known !== undefined) known.count += edge.count;
-    else flows.set(key, { source, target, count: edge.count, tensor: edge.tensor, from: edge.source, to: edge.target });
+    const known = flows.get(key) ?? { source, target, count: 0, tensor: edge.tensor, from: edge.source, to: edge.target, by: new Map<number, number>() };
+    flows.set(key, known);
+    const before = known.by.get(edge.source) ?? 0;
+    known.by.set(edge.source, Math.max(before, edge.count));
+    known.count += Math.max(0, edge.count - before);
   };
   for (const edge of edges) trace(outline, edge, add);
-  return new Map([...levels].map(([level, flows]) => [level, [...flows.values()]]));
+  return new Map([...levels].map(([level, flows]) => [level, [...flows.values()].map(({ by: _, ...flow }) => flow)]));
 }
 
 /** An edge goes up from its source to where both ends lie in one module, across, and down to its target. */
