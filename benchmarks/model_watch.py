@@ -11,7 +11,7 @@ from torch import nn
 from trackside.monitor.model.watching import ModelWatch
 from trackside.wire import codec
 
-SECONDS = 60.0
+SECONDS = 45.0
 WARM_UP = 12
 LARGE = 10_000
 
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 def transformer() -> tuple[nn.Module, torch.Tensor]:
     """12 layers, 111 modules."""
-    return nn.Sequential(*(Block(128) for _ in range(12)), nn.LayerNorm(128)), torch.randn(4, 64, 128)
+    return nn.Sequential(*(Block(64) for _ in range(12)), nn.LayerNorm(64)), torch.randn(2, 32, 64)
 
 
 def convolutions() -> tuple[nn.Module, torch.Tensor]:
@@ -39,7 +39,7 @@ def convolutions() -> tuple[nn.Module, torch.Tensor]:
     layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, padding=1)]
     for _ in range(16):
         layers += [nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(inplace=True)]
-    return nn.Sequential(*layers), torch.randn(4, 3, 32, 32)
+    return nn.Sequential(*layers), torch.randn(2, 3, 16, 16)
 
 
 def tiny() -> tuple[nn.Module, torch.Tensor]:

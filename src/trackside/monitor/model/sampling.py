@@ -1,4 +1,7 @@
-"""Which passes are measured: few enough that measuring costs a small part of the time, whatever a pass takes."""
+"""Which passes are measured: few enough that measuring costs a small part of the time, whatever a pass takes.
+
+All times are CPU time of the training thread, so that it holds on a host that others use as well.
+"""
 
 WARM_UP = 3
 """Passes after the recorded one that say nothing yet: memory is allocated, kernels are chosen."""
@@ -21,7 +24,7 @@ class PassSampler:
         self.next_pass = passes + WARM_UP + 1
         """Number of the first pass that may be measured."""
         self.next_at = 0.0
-        """When, monotonic."""
+        """When, in CPU time of the thread."""
 
     def is_due(self, number: int, now: float) -> bool:
         """Whether the pass of this number, which begins now, is to be measured."""

@@ -160,7 +160,7 @@ class ModelWatch:
     def _pass_begins(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         """Before each forward of the model: nearly always nothing is to be done, and that is found out first."""
         self._passes = number = self._passes + 1
-        if self._is_quiet and (number < self._sampler.next_pass or time.monotonic() < self._sampler.next_at):
+        if self._is_quiet and (number < self._sampler.next_pass or time.thread_time() < self._sampler.next_at):
             return
         if not self._is_over:
             quietly(self._begin, module, args, kwargs)
@@ -176,12 +176,12 @@ class ModelWatch:
         has_grad = torch.is_grad_enabled()
         self._has_grad = self._has_grad or has_grad
         if self._pending and not _is_captured():
-            asked = time.perf_counter()
+            asked = time.thread_time()
             self._settle(False)
-            self._sampler.add(time.perf_counter() - asked)
+            self._sampler.add(time.thread_time() - asked)
         records = self._wants_recording(module, has_grad=has_grad)
         is_due = (
-            self._is_recorded and has_grad == self._has_grad and self._sampler.is_due(self._passes, time.monotonic())
+            self._is_recorded and has_grad == self._has_grad and self._sampler.is_due(self._passes, time.thread_time())
         )
         if (records or is_due) and not _is_no_pass(args, kwargs):
             self._start(module, args, kwargs, records=records)
@@ -194,7 +194,7 @@ class ModelWatch:
         return not self._is_recorded or (not self._is_whole and has_grad and module.training)
 
     def _start(self, module: nn.Module, args: Any, kwargs: Any, *, records: bool) -> None:
-        began = time.perf_counter()
+        began = time.thread_time()
         on_device = _is_on_cuda(module)
         if records:
             self._look_again(module)
@@ -218,7 +218,7 @@ class ModelWatch:
                 active.hooked.before(each, self._enter)
                 active.hooked.after(each, self._leave)
         active.hooked.after(module, self._leave_root, always=True)
-        active.install_s = time.perf_counter() - began
+        active.install_s = time.thread_time() - began
         self._entered(module, args, kwargs)
 
     def _look_again(self, module: nn.Module) -> None:
@@ -272,7 +272,7 @@ class ModelWatch:
             quietly(self._end, active)
 
     def _end(self, active: _Pass) -> None:
-        asked = time.perf_counter()
+        asked = time.thread_time()
         active.hooked.remove()
         recording, measured = active.recording, active.measured
         if recording is not None:
@@ -284,8 +284,8 @@ class ModelWatch:
         elif measured is not None:
             measured.end_forward()
             self._pending.append((measured, self._passes))
-            cost_s = active.install_s + measured.spent_s + time.perf_counter() - asked
-            self._sampler.note(cost_s, self._passes, time.monotonic())
+            cost_s = active.install_s + measured.spent_s + time.thread_time() - asked
+            self._sampler.note(cost_s, self._passes, time.thread_time())
 
     def _finish_lazy(self) -> None:
         """Lazy modules have their shapes now, and the model its hash."""
@@ -300,7 +300,7 @@ class ModelWatch:
         self._active = None
         active.hooked.remove()
         if active.recording is None:
-            self._sampler.note(time.perf_counter() - active.began, self._passes, time.monotonic())
+            self._sampler.note(time.thread_time() - active.began, self._passes, time.thread_time())
             return
         active.recording.close()
         self._failures += 1
