@@ -14,8 +14,8 @@ from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.phases.recorder import Recorder
 
 MODULES = 100
-BLOCKS, STEPS = 60, 12
-TINY_BLOCKS, TINY_STEPS = 60, 200
+BLOCKS, STEPS = 30, 8
+TINY_BLOCKS, TINY_STEPS = 30, 100
 WIDTH, BATCH = 160, 64
 
 

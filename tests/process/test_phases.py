@@ -1,5 +1,6 @@
 """Where a step's time goes, in real jobs: the right phase of the right rank grows."""
 
+import re
 import statistics
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.job import SCRIPTS, clean_environment
+from tests.process.job import SCRIPTS, TRACKSIDE, clean_environment
 from tests.process.station import Station
 from tests.process.step_times import by_rank
 
@@ -24,15 +25,17 @@ def station() -> Iterator[Station]:
     made.close()
 
 
-def torchrun(
-    station: Station, folder: Path, script: str, *arguments: str, nproc: int = 2
-) -> subprocess.CompletedProcess[str]:
+def torchrun(station: Station, folder: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script to its end, as torchrun does; its ranks report to the station."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(nproc), str(SCRIPTS / script)]
+    return launch([sys.executable, "-m", "torch.distributed.run"], station, folder, script, *arguments)
+
+
+def launch(
+    command: list[str], station: Station, folder: Path, script: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
     environment = clean_environment(TRACKSIDE_CONTROLLER=station.address, TMPDIR=str(folder))
-    done = subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=180
-    )
+    command = [*command, "--nproc-per-node", "2", str(SCRIPTS / script), *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -77,3 +80,20 @@ def test_waiting_is_told_apart_through_fsdp_and_broadcast_buffers(station: Stati
         assert (median(healthy, "collective") > 0.5 * delay_s) is waits, place
         for row in [*healthy, *slow]:
             assert sum(row["seconds"].values()) == pytest.approx(row["wall"])
+
+
+def test_every_manner_of_training_has_its_steps_and_trains_the_same(station: Station, tmp_path: Path) -> None:
+    """Accumulation, two optimizers, mixed precision with a skipped step, compiled and evaluated between."""
+    watched = launch([*TRACKSIDE, "run"], station, tmp_path, "manners.py")
+    plain = torchrun(station, tmp_path, "manners.py")
+    assert re.sub(r"^\[[^]]*:r0\] ", "", watched.stdout, flags=re.M) == plain.stdout != ""
+    steps = sum(int(line.split()[1]) for line in plain.stdout.splitlines())
+    ranks = by_rank(station)
+    for rank in (0, 1):
+        assert sum(row["count"] for row in ranks[rank]) == steps == 20
+        assert sum(row["samples"] for row in ranks[rank]) == 4 * 24
+        for row in ranks[rank]:
+            assert sum(row["seconds"].values()) == pytest.approx(row["wall"])
+        last = ranks[rank][-1]["seconds"]
+        assert set(last) == {"data", "forward", "backward", "optimizer", "collective", "rest"}
+        assert all(seconds > 0 for seconds in last.values())
