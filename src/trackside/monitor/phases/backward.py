@@ -37,7 +37,8 @@ class BackwardWatch:
     def _begin(self, original: Callable[..., Any], tensor: Any) -> TimedCall | None:
         if self._torch.compiler.is_dynamo_compiling() or self._is_nested() or not self._borders.is_ours:
             return None
-        self._end(self._token)  # one that was looked up and is kept, but not under way
+        if self._token is not None:
+            self._end(self._token)  # one that was looked up and is kept, but not under way
         call, self._token = TimedCall(original, tensor), object()
         call.end = partial(self._end, self._token)
         self._enter(tensor)

@@ -2,6 +2,7 @@
 
 import sys
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases.borders import Borders
@@ -31,8 +32,10 @@ class OutermostForward:
         self._hook = _hook_for(self, torch)
         self._everywhere = torch.nn.modules.module.register_module_forward_pre_hook(self._hook)
         self._is_armed = True
+        self._ends: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        """Handles of the hooks that tell when a module returns."""
         self._here: Any = None
-        self._stale: list[Any] = []
+        """The one that is hung up now."""
         self._before: str | None = None
         self._is_evaluation = False
         self._is_removed = False
@@ -40,20 +43,26 @@ class OutermostForward:
         if COMPILER in sys.modules:
             self.watch_compiled()
 
-    # The hook keeps its place in torch's table: with another number each time, what `torch.compile` has made of a
-    # function that calls a module would be made again for every call.
+    # Hooks keep their places in torch's tables. With another number each time, what `torch.compile` has made of a
+    # function that calls a module would be made again for every call, and a new handle costs ten times as much.
 
     @guarded
     def arm(self) -> None:
         """From now on the next module called is an outermost one."""
+        self._take_end_away()  # of a module that has left by an exception
+        self._arm()
+
+    def _arm(self) -> None:
         if not self._is_armed and not self._is_removed:
-            self._tidy()
             self._is_armed = True
             self._everywhere.hooks_dict_ref()[self._everywhere.id] = self._hook
 
     @guarded
     def disarm(self) -> None:
         """From now on modules are not looked at."""
+        self._disarm()
+
+    def _disarm(self) -> None:
         if self._is_armed:
             self._is_armed = False
             self._everywhere.hooks_dict_ref().pop(self._everywhere.id, None)
@@ -62,7 +71,7 @@ class OutermostForward:
         """Take everything away."""
         self._is_removed = True
         self.disarm()
-        self._tidy()
+        self._take_end_away()
         if self._compiled is not None:
             self._compiled.remove()
 
@@ -71,36 +80,40 @@ class OutermostForward:
         """A module is called, and no other is."""
         if not self._borders.is_ours:
             return
-        self.disarm()
-        self._tidy()
+        self._disarm()
+        if self._here is not None:
+            self._track.leave(FORWARD, self._before)
+            self._take_end_away()
         self._borders.begin_forward()
         self._before = self._track.enter(FORWARD)
         self._is_evaluation = not (module.training and self._torch.is_grad_enabled())
         try:
-            self._here = module.register_forward_hook(self._end, always_call=True)
+            self._hang_end_up(module)
         except RuntimeError:  # a ScriptModule takes no hooks: it is in the rest of the step
             self._track.leave(FORWARD, self._before)
-            self.arm()
+            self._arm()
+
+    def _hang_end_up(self, module: Any) -> None:
+        handle: Any = self._ends.get(module)
+        hooks = handle.hooks_dict_ref() if handle is not None else None
+        if hooks is None or hooks is not getattr(module, "_forward_hooks", None):
+            self._ends[module] = handle = module.register_forward_hook(self._end)
+        else:
+            hooks[handle.id] = self._end
+        self._here = handle
+
+    def _take_end_away(self) -> None:
+        handle, self._here = self._here, None
+        hooks = handle.hooks_dict_ref() if handle is not None else None
+        if hooks is not None:
+            hooks.pop(handle.id, None)
 
     @guarded
     def _end(self, _module: Any, _args: Any, _output: Any) -> None:
         self._track.leave(FORWARD, self._before)
         self._borders.end_forward(is_evaluation=self._is_evaluation)
-        here, self._here = self._here, None
-        # While an exception is on its way torch goes through the hooks, which must not change under it.
-        if here is not None and sys.exc_info()[1] is not None:
-            self._stale.append(here)
-        elif here is not None:
-            here.remove()
-        self.arm()
-
-    def _tidy(self) -> None:
-        """Take away what hangs in modules that have left by an exception."""
-        if self._here is not None:
-            self._stale.append(self._here)
-            self._here = None
-        while self._stale:
-            self._stale.pop().remove()
+        self._take_end_away()
+        self._arm()
 
     @guarded
     def watch_compiled(self) -> None:
