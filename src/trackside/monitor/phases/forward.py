@@ -95,11 +95,11 @@ class OutermostForward:
 
     def _hang_end_up(self, module: Any) -> None:
         handle: Any = self._ends.get(module)
-        hooks = handle.hooks_dict_ref() if handle is not None else None
-        if hooks is None or hooks is not getattr(module, "_forward_hooks", None):
+        table = module.__dict__.get("_forward_hooks")
+        if handle is None or table is None or handle.hooks_dict_ref() is not table:
             self._ends[module] = handle = module.register_forward_hook(self._end)
         else:
-            hooks[handle.id] = self._end
+            table[handle.id] = self._end
         self._here = handle
 
     def _take_end_away(self) -> None:
