@@ -53,6 +53,7 @@ def launch(scratch: Path) -> Iterator[Callable[..., Job]]:
         return jobs[-1]
 
     yield begin
+    (scratch / "go").touch()  # what a failed test has left goes as well
     for job in jobs:
         job.close()
 
@@ -69,22 +70,19 @@ def test_b14_b17_ranks_with_a_driver_reach_a_real_controller(
     launch: Callable[..., Job], scratch: Path, driver: Path
 ) -> None:
     job = launch(LD_LIBRARY_PATH=str(driver), CUDA_VISIBLE_DEVICES=f"{uuid(6)},GPU-2")
-    ranks = wait_for(
-        lambda: (
-            [r for r in job.get("api/v1/ranks") if r["gpu"] and r["gpu"]["util"] is not None and r["cpu"] is not None][
-                1:
-            ]
-            and job.get("api/v1/ranks")
-        ),
-        90,
-        "figures of both ranks",
-    )
+
+    def typical() -> list[dict[str, Any]] | None:
+        """Both ranks, each with the mean of a card that is idle at every second look: one look would be 0.8 or 0."""
+        found = job.get("api/v1/ranks")
+        known = [r for r in found if r["gpu"] and r["cpu"] is not None and 0.2 < (r["gpu"]["util"] or 0) < 0.6]
+        return found if len(known) == 2 else None
+
+    ranks = wait_for(typical, 120, "figures of both ranks")
     assert [(r["gpu"]["uuid"], r["gpu"]["memory_used"], r["gpu"]["memory_total"]) for r in ranks] == [
         (uuid(6), 7 * GB, 80 * GB),
         (uuid(2), 3 * GB, 80 * GB),
     ]
     assert {r["gpu"]["util_peak"] for r in ranks} == {0.8}
-    assert all(0.2 < r["gpu"]["util"] < 0.6 for r in ranks), "the mean of a card that is idle at every second look"
     (host,) = {r["host"] for r in ranks}
 
     def marked() -> dict[str, Any] | None:

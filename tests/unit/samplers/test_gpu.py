@@ -237,7 +237,7 @@ out([sink.sample.host.gpus, open(os.environ["FAKE_NVML_CALLS"]).read().count("Ge
     assert len(gpus) == 8
     assert {gpu["util_peak"] for gpu in gpus} == {0.8}
     assert all(0.2 < gpu["util"] < 0.6 for gpu in gpus)
-    assert readings >= 8 * 4, "at the end of an interval they are read once more in any case"
+    assert readings >= 8 * 3, "at the end of an interval they are read once more in any case"
 
 
 def test_d27_an_interval_costs_few_calls_and_never_asks_for_processes(machine: Machine, tmp_path: Path) -> None:
