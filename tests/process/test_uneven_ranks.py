@@ -26,8 +26,8 @@ def test_b36_the_slow_rank_has_the_lower_throughput_although_step_times_are_equa
     assert quick["step_seconds"] == pytest.approx(slow["step_seconds"], rel=0.5)
     assert slow["own_step_seconds"] > 0.055
     assert quick["own_step_seconds"] < 0.75 * slow["own_step_seconds"]
-    per_step = [entry["throughput"] * entry["own_step_seconds"] for entry in (quick, slow)]
-    assert per_step == pytest.approx([16, 48], rel=0.5)
+    assert slow["throughput"] * slow["own_step_seconds"] == pytest.approx(48, rel=0.5)
+    assert quick["throughput"] > 1.5 * 16 / quick["step_seconds"]
     assert slow["throughput"] / 48 < 0.75 * quick["throughput"] / 16
 
 
