@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -29,6 +30,18 @@ def send_graph(fleet: Fleet, graph: documents.GraphDocument) -> None:
     fleet.send(0, messages.SetGraph(graph=raw, label=graph.label, hash=graph.hash))
 
 
+def module_times(graph: documents.GraphDocument, passes: int) -> messages.ModuleTimes:
+    """The n-th module takes n ms forward and twice as long backward."""
+    ids = np.arange(len(graph.nodes))
+    return messages.ModuleTimes(
+        passes=passes,
+        module=ids.astype("<u4").tobytes(),
+        forward=(ids * 0.001).astype("<f8").tobytes(),
+        backward=(ids * 0.002).astype("<f8").tobytes(),
+        graph=graph.hash,
+    )
+
+
 @pytest.fixture
 def report(tmp_path: Path, page: Page) -> Page:
     page.goto(made.report(tmp_path, model=made.graph()) + TAB)
@@ -38,7 +51,7 @@ def report(tmp_path: Path, page: Page) -> Page:
 
 def test_the_graph_of_a_live_run_is_drawn(fleet: Fleet, page: Page, shoot) -> None:
     fleet.log({"loss": [1.0, 0.5]})
-    send_graph(fleet, made.graph())
+    send_graph(fleet, made.graph(timed=False))
     page.goto(fleet.url + TAB)
     expect(page.get_by_role("tree", name="Modules in execution order")).to_be_visible()
     expect(page.get_by_role("region", name="Model")).to_contain_text("12.5\u202fk parameters, all trainable")
@@ -141,11 +154,9 @@ def test_times_change_while_one_looks(fleet: Fleet, page: Page) -> None:
     send_graph(fleet, made.graph(timed=False))
     page.goto(fleet.url + TAB)
     expect(module(page, "head")).to_contain_text("4.2\u202fk")
-    page.route(
-        "**/api/v1/graph",
-        lambda route: route.fulfill(body=msgspec.json.encode(made.graph()), content_type="application/json"),
-    )
+    fleet.send(0, module_times(made.graph(timed=False), passes=8))
     expect(module(page, "head")).to_contain_text("33.0ms", timeout=15_000)
+    expect(page.get_by_role("region", name="Model")).to_contain_text("mean of 8 passes on rank 0, host clock")
 
 
 def test_a_drawing_of_the_users_own_comes_first(tmp_path: Path, page: Page) -> None:
