@@ -27,6 +27,8 @@ HEALTHY = {2: 60, 8: 60, 64: 16, 1024: 4}
 FAULTY = {2: 12, 8: 12, 64: 4}
 SIGMAS = (0.05, 0.1, 0.2, 0.3)
 STEPS = 2000
+LOOK_S = 1.0
+"""Pause between looks at a healthy job; a running controller looks more often, with nearly the same steps in view."""
 SINCE = 150
 
 
@@ -45,7 +47,7 @@ def healthy(factor: float) -> list[dict[str, Any]]:
                 checkpoint_by=0,
                 evaluate_every=500,
             )
-            watch = Watch(job, pause_s=0.5).watch(STEPS)
+            watch = Watch(job, pause_s=LOOK_S).watch(STEPS)
             said = [[step, one.kind, one.rank, one.text] for step, one in watch.said]
             out.append({"ranks": ranks, "seed": seed, "sigma": sigma, "said": said})
     return out
@@ -116,11 +118,8 @@ def step_times(step: int, own: float) -> messages.StepTimes:
     )
 
 
-def main() -> None:
-    factor = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    share = cost()
-    late = delays(factor)
-    quiet = healthy(factor)
+def figures_of(share: float, late: list[dict[str, Any]], quiet: list[dict[str, Any]]) -> list[Figure]:
+    """What the table shows."""
     alarms = [run for run in quiet if any(kind != "slow step" for _, kind, *_ in run["said"])]
     figures = [
         Figure(
@@ -149,7 +148,13 @@ def main() -> None:
     figures.append(
         Figure("1,024 ranks × 4 messages a second, run state", 100.0 * share, "% of a core", budget=10, note=note)
     )
-    save("diagnose", "Diagnosis", figures, {"healthy": quiet, "delays": late})
+    return figures
+
+
+def main() -> None:
+    factor = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    share, late, quiet = cost(), delays(factor), healthy(factor)
+    save("diagnose", "Diagnosis", figures_of(share, late, quiet), {"healthy": quiet, "delays": late})
 
 
 if __name__ == "__main__":
