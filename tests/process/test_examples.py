@@ -65,6 +65,14 @@ def test_plain(scratch: Path) -> None:
     assert "r1] epoch 59: loss" in job.stdout
 
 
+def test_slow_rank(scratch: Path) -> None:
+    options = ["--slow", "1", "--since", "20", "--steps", "70", "--seconds", "0.25", "--batch-size", "16"]
+    job = finished([*RUN, str(EXAMPLES / "slow_rank.py"), *options], scratch)
+    verdicts = job.document()["diagnosis"]["verdicts"]
+    assert ("data starvation", 1, "data") in {(one["kind"], one["rank"], one["phase"]) for one in verdicts}
+    assert any(line.startswith("  verdict ") for line in job.stderr.splitlines())
+
+
 def test_demo(scratch: Path) -> None:
     job = finished([*TRACKSIDE, "demo", "--port", "0", "--epochs", "2", "--seconds", "2"], scratch)
     stored = counts(job)

@@ -61,6 +61,7 @@ DOCUMENTS = [
     "events",
     "resources",
     "graph",
+    "heat",
     "tree",
     "openapi.json",
     "series?metric=loss",
@@ -332,3 +333,9 @@ def test_every_route_is_described_and_every_description_answers(site):
 def test_every_field_of_an_answer_is_described(site):
     schema = describe_api()["components"]["schemas"]["RunDocument"]
     assert set(site.ask("/api/v1/run").json()) == set(schema["properties"])
+
+
+def test_the_heat_map_is_scoped_like_everything_else(site):
+    assert site.ask("/api/v1/heat").json()["ranks"] == [0, 1]
+    assert site.ask("/api/v1/heat?path=root/node-b/rank1").json()["ranks"] == [1]
+    assert site.ask("/api/v1/heat?path=root/nowhere").status_code == 404

@@ -1,5 +1,6 @@
 from tests.unit.server.made_run import MadeRun
 from trackside.sinks.prometheus import escape_label, format_value, write_metrics
+from trackside.wire.documents import Diagnosis, Verdict
 
 
 def test_every_last_value_with_its_rank_host_and_run():
@@ -20,6 +21,16 @@ def test_b13_what_is_unknown_is_left_out():
     text = write_metrics(MadeRun(), 2000.0)
     assert "trackside_run_epoch" not in text
     assert "None" not in text
+
+
+def test_a_verdict_is_there_while_it_holds():
+    run = MadeRun()
+    held = Verdict(id=1, kind="straggler", text="rank 1 is behind", path="root/node-b/rank1", rank=1, phase="forward")
+    over = Verdict(id=2, kind="imbalance", text="", path="root/node-a/rank0", rank=0, active=False)
+    run.change(diagnosis=Diagnosis(steps=64, step_seconds=0.1, bound=None, bound_text="", verdicts=[held, over]))
+    (line,) = [line for line in write_metrics(run, 2000.0).splitlines() if line.startswith("trackside_verdict{")]
+    assert 'kind="straggler",path="root/node-b/rank1",rank="1",phase="forward"} 1.0' in line
+    assert "trackside_verdict" not in write_metrics(MadeRun(), 2000.0)
 
 
 def test_the_format_is_kept():
