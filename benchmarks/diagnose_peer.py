@@ -86,6 +86,9 @@ def our_verdict(folder: Path, ended: list[float]) -> dict[str, Any]:
 
 
 def main() -> None:
+    if len(sys.argv) < 2:
+        print("  not measured: name an interpreter that has torch and traceml-ai")
+        return
     python = sys.argv[1]
     runs = [job(watcher, fault, python) for fault in FAULTS for watcher in ("none", "trackside", "traceml")]
     step = {

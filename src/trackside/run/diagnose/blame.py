@@ -97,11 +97,11 @@ class Judgement:
         self.view = view
         self.own = own_times(view)
         self.peers = peer_medians(self.own)
-        self.excess = relative(self.own, self.peers)
-        self.noise: Noise = noise_of(self.excess)
-        self.scan: Scan = scan(self.excess, self.noise)
         wall = view.plane(WALL)
         self.step_seconds = _middle(wall)
+        self.excess = relative(self.own, self.peers, self.step_seconds)
+        self.noise: Noise = noise_of(self.excess)
+        self.scan: Scan = scan(self.excess, self.noise)
         self._least = self._fewest_blocks()
 
     def _fewest_blocks(self) -> int:
@@ -229,11 +229,16 @@ class Judgement:
         return means
 
 
-def relative(values: Array, peers: Array) -> Array:
-    """Natural logarithm of how many times its peers' value a value is; NaN where either is unknown or nothing."""
+def relative(own: Array, peers: Array, step_seconds: float) -> Array:
+    """Natural logarithm of how many times its peers' own time a rank's is; NaN where either is unknown or nothing.
+
+    Peers that hardly work themselves vary by many times their own time, which matters to nobody: they count as if they
+    needed half a step.
+    """
+    base = np.maximum(peers, step_seconds / 2) if math.isfinite(step_seconds) else peers
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = values / peers
-        return np.where((ratio > 0) & np.isfinite(ratio), np.log(ratio), np.nan)
+        ratio = (own - peers) / base
+        return np.where((own > 0) & (peers > 0) & np.isfinite(ratio), np.log1p(ratio), np.nan)
 
 
 def _others_median(values: Array, row: int) -> Array:

@@ -219,3 +219,18 @@ def test_the_book_survives_a_checkpoint() -> None:
     again.watch(140)
     assert again.diagnoser.book.open == []
     assert again.diagnoser.heat().step[0] == 0
+
+
+def test_peers_that_hardly_work_do_not_hide_who_is_behind() -> None:
+    """The others' own time is a few milliseconds and varies several times over; the step is long because of one."""
+
+    def idle(seconds: Array, numbers: Array) -> None:
+        seconds[:] *= np.random.default_rng(int(numbers[0])).uniform(0.02, 0.3, seconds.shape[:2])[:, :, None]
+
+    job = Job(ranks=2, seed=1, faults=[idle, slower(1, "data", 2.5, 20)])
+    watch = Watch(job).watch(60)
+    assert watch.kinds() == {("data starvation", 1, "data")}
+    assert watch.said[0][0] <= 40
+    document = watch.diagnoser.document()
+    assert document is not None
+    assert document.bound != "input"
