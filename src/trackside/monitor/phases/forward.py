@@ -46,23 +46,16 @@ class OutermostForward:
     # Hooks keep their places in torch's tables. With another number each time, what `torch.compile` has made of a
     # function that calls a module would be made again for every call, and a new handle costs ten times as much.
 
-    @guarded
     def arm(self) -> None:
         """From now on the next module called is an outermost one."""
-        self._take_end_away()  # of a module that has left by an exception
-        self._arm()
-
-    def _arm(self) -> None:
+        if self._here is not None:  # it has left by an exception
+            self._take_end_away()
         if not self._is_armed and not self._is_removed:
             self._is_armed = True
             self._everywhere.hooks_dict_ref()[self._everywhere.id] = self._hook
 
-    @guarded
     def disarm(self) -> None:
         """From now on modules are not looked at."""
-        self._disarm()
-
-    def _disarm(self) -> None:
         if self._is_armed:
             self._is_armed = False
             self._everywhere.hooks_dict_ref().pop(self._everywhere.id, None)
@@ -80,7 +73,7 @@ class OutermostForward:
         """A module is called, and no other is."""
         if not self._borders.is_ours:
             return
-        self._disarm()
+        self.disarm()
         if self._here is not None:
             self._track.leave(FORWARD, self._before)
             self._take_end_away()
@@ -91,7 +84,7 @@ class OutermostForward:
             self._hang_end_up(module)
         except RuntimeError:  # a ScriptModule takes no hooks: it is in the rest of the step
             self._track.leave(FORWARD, self._before)
-            self._arm()
+            self.arm()
 
     def _hang_end_up(self, module: Any) -> None:
         handle: Any = self._ends.get(module)
@@ -113,7 +106,7 @@ class OutermostForward:
         self._track.leave(FORWARD, self._before)
         self._borders.end_forward(is_evaluation=self._is_evaluation)
         self._take_end_away()
-        self._arm()
+        self.arm()
 
     @guarded
     def watch_compiled(self) -> None:
