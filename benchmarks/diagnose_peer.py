@@ -56,7 +56,6 @@ def job(watcher: str, fault: str, python: str) -> dict[str, Any]:
             "3",
             "--run-name",
             "peer",
-            "--no-history",
         ]
         traced += ["--logs-dir", str(folder / "logs"), *script, "--args", *arguments]
         said, seconds = run({"trackside": ours, "traceml": traced}.get(watcher, plain), folder)
