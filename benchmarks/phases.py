@@ -14,9 +14,9 @@ from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.phases.recorder import Recorder
 
 MODULES = 100
-BLOCKS, STEPS = 30, 8
+BLOCKS, STEPS = 40, 30
 TINY_BLOCKS, TINY_STEPS = 30, 100
-WIDTH, BATCH = 160, 64
+WIDTH, BATCH = 64, 32
 
 
 class Training:
@@ -132,7 +132,7 @@ def main() -> None:
         "Phases of a step",
         [
             Figure(
-                "training slowed by telling its phases apart, a step of about 10 ms, 100 modules",
+                f"training slowed by telling its phases apart, a step of {step_ms:.0f} ms, 100 modules",
                 difference(large) * 1e5 / step_ms,
                 "%",
                 budget=1,

@@ -2,7 +2,8 @@
 
     trackside run --nproc-per-node 2 examples/plain.py
 
-Ranks, hosts, CPU, memory, GPUs, output and exit codes are on the page; curves are not, since nobody logs any.
+Ranks, hosts, CPU, memory, GPUs, steps and where their time goes, output and exit codes are on the page; curves are not, since
+nobody logs any.
 """
 
 import argparse

@@ -60,6 +60,7 @@ def test_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, watch: Wa
     assert any("persist" in event["kind"] or "disk" in event["kind"] for event in training.events())
 
 
+@pytest.mark.long
 def test_what_a_disk_that_stays_full_did_not_take_is_there_for_later(small: SmallDisk, watch: Watch) -> None:
     training = watch(runs=small.path, exits=4)
     training.wait_for_step(50)
@@ -76,6 +77,7 @@ def test_what_a_disk_that_stays_full_did_not_take_is_there_for_later(small: Smal
     training.assert_complete()
 
 
+@pytest.mark.long
 def test_a_disk_that_hangs_stops_the_store_alone(freezable: FreezableDisk, watch: Watch) -> None:
     training = watch(runs=freezable.path)
     training.wait_for_step(50)
@@ -91,6 +93,7 @@ def test_a_disk_that_hangs_stops_the_store_alone(freezable: FreezableDisk, watch
     training.assert_complete()
 
 
+@pytest.mark.long
 def test_a_training_ends_in_time_while_the_disk_hangs(freezable: FreezableDisk, watch: Watch) -> None:
     training = watch(runs=freezable.path, exits=5)
     training.wait_for_step(50)

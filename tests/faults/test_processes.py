@@ -32,6 +32,7 @@ def recover(folder: Path) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_what_is_not_over_is_not_recovered(watch: Watch) -> None:
     training = watch()
     training.wait_for_step(50)
@@ -65,6 +66,7 @@ def test_a_controller_killed_again_and_again_costs_no_point(watch: Watch, kills:
     assert report["metrics"][0]["points"] == training.steps
 
 
+@pytest.mark.long
 def test_a_controller_that_stands_still_delays_nothing(watch: Watch) -> None:
     training = watch()
     training.wait_for_step(20)

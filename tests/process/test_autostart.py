@@ -60,6 +60,7 @@ def test_ranks_are_watched_and_the_script_is_what_it_was(tmp_path: Path) -> None
         assert rank["own_step_seconds"] <= rank["step_seconds"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", ["option", "environment"])
 def test_it_can_be_left_alone(tmp_path: Path, asked: str) -> None:
     options = ("--no-instrument",) if asked == "option" else ()
@@ -112,6 +113,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_monitor_of_the_scripts_own_joins_and_ends_the_session(tmp_path: Path) -> None:
     station = Station()
     done = rank(JOINS, tmp_path, station)
@@ -123,6 +125,7 @@ def test_a_monitor_of_the_scripts_own_joins_and_ends_the_session(tmp_path: Path)
     station.close()
 
 
+@pytest.mark.long
 def test_children_are_strangers(tmp_path: Path) -> None:
     station = Station()
     done = rank(SPAWNS, tmp_path, station)
@@ -139,6 +142,7 @@ def test_without_torch_there_is_no_session(tmp_path: Path) -> None:
     station.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("raised", "returned"), [("ImportError('x', name='other')", 0), ("ValueError(1)", 0)])
 def test_what_the_users_sitecustomize_raises_is_said_as_ever(tmp_path: Path, raised: str, returned: int) -> None:
     site = tmp_path / "site"

@@ -22,7 +22,7 @@ from tests.process.wire_client import points, pump_until
 from trackside.controller.beginning import begin
 from trackside.controller.config import ControllerConfig
 from trackside.controller.lifecycle import Controller
-from trackside.wire import messages
+from trackside.wire import documents, messages
 from trackside.wire.documents import Baked
 
 pytestmark = pytest.mark.usefixtures("leak_check")
@@ -83,11 +83,15 @@ def test_b28_the_last_records_then_complete_then_the_report_then_the_port(wire: 
 def test_b29_without_any_page_the_report_holds_graph_metadata_and_hardware(wire: Wire) -> None:
     controller = wire.controller()
     rank = wire.rank(controller)
-    graph = msgspec.Raw(msgspec.msgpack.encode({"nodes": [], "name": "tiny"}))
+    parameters = documents.GraphParameters(total=7, trainable=7, frozen=0)
+    node = documents.GraphNode(id=0, name="", type="Net", parent=None)
+    graph = documents.GraphDocument(
+        label="net", hash="ab", parameters=parameters, recorded=True, nodes=[node], edges=[]
+    )
     rank.send(
         messages.SetGraph(svg="<svg xmlns='http://www.w3.org/2000/svg'><circle r='3'/></svg>", label="net", hash="ab")
     )
-    rank.send(messages.SetGraph(graph=graph))
+    rank.send(messages.SetGraph(graph=msgspec.Raw(msgspec.msgpack.encode(graph)), label="net", hash="ab"))
     rank.send(messages.SetMetadata(text='{"lr": 0.1}', watched={"total": 7}))
     rank.send(messages.SetHardware(cpu="EPYC (64 threads, 512 GB)", gpu="H200 (139 GB)"))
     rank.send(messages.Goodbye(time=time.time()))

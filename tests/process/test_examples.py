@@ -61,7 +61,7 @@ def test_plain(scratch: Path) -> None:
         0: ("finished", 0),
         1: ("finished", 0),
     }
-    assert all(entry["memory"] and not entry["monitored"] for entry in entries.values())
+    assert all(entry["memory"] and entry["step"] and entry["phases"]["backward"] for entry in entries.values())
     assert "r1] epoch 59: loss" in job.stdout
 
 

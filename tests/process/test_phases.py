@@ -67,6 +67,7 @@ def test_the_slow_rank_is_told_by_its_own_time_and_the_phase(station: Station, t
         assert statistics.median(row["own"] / row["count"] for row in healthy) < 0.5 * DELAY_S, fault
 
 
+@pytest.mark.long
 def test_waiting_is_told_apart_through_fsdp_and_broadcast_buffers(station: Station, tmp_path: Path) -> None:
     torchrun(station, tmp_path, "sharded.py")
     steps, delay_s = 8, 0.08

@@ -13,7 +13,7 @@ import pytest
 from tests.process.job import Job
 
 
-@pytest.mark.parametrize("how", ["ddp", "fsdp", "compiled"])
+@pytest.mark.parametrize("how", ["ddp", *(pytest.param(how, marks=pytest.mark.long) for how in ("fsdp", "compiled"))])
 def test_d35_d87_wrapped_models_are_one_structure_on_all_ranks(how: str, scratch, leak_check) -> None:
     job = Job.run("watched.py", scratch, how)
     try:
