@@ -7,8 +7,8 @@ PIP      := $(BIN)/pip --disable-pip-version-check --quiet --quiet
 STAMPS   := $(VENV)/stamps
 CHROMIUM := /usr/bin/chromium
 MAKEFLAGS += --no-print-directory
-# Most tests wait for other processes: three workers keep two cores busy. A file's tests stay together, in their order.
-SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# Most tests wait for other processes: two workers keep two cores busy. A file's tests stay together, in their order.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 say = @printf '\033[1m▸ %s\033[0m\n'
 
 .DEFAULT_GOAL := help

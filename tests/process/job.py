@@ -30,9 +30,13 @@ def clean_environment(**extra: str) -> dict[str, str]:
     return {**env, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **extra}
 
 
+PATIENCE = 3
+"""Tests run side by side: a wait that would have ended takes longer then, and one that fails may take its time."""
+
+
 def wait_for(look: Callable[[], T | None], seconds: float, what: str) -> T:
-    """Poll until `look` returns something true; fail with `what` and the last exception after `seconds`."""
-    deadline, problem = time.monotonic() + seconds, None
+    """Poll until `look` returns something true; fail with `what` and the last exception in the end."""
+    deadline, problem = time.monotonic() + seconds * PATIENCE, None
     while time.monotonic() < deadline:
         try:
             if found := look():

@@ -65,6 +65,7 @@ def test_plain(scratch: Path) -> None:
     assert "r1] epoch 59: loss" in job.stdout
 
 
+@pytest.mark.long
 def test_slow_rank(scratch: Path) -> None:
     options = ["--slow", "1", "--since", "20", "--steps", "70", "--seconds", "0.25", "--batch-size", "16"]
     job = finished([*RUN, str(EXAMPLES / "slow_rank.py"), *options], scratch)

@@ -83,6 +83,7 @@ def test_waiting_is_told_apart_through_fsdp_and_broadcast_buffers(station: Stati
             assert sum(row["seconds"].values()) == pytest.approx(row["wall"])
 
 
+@pytest.mark.long
 def test_every_manner_of_training_has_its_steps_and_trains_the_same(station: Station, tmp_path: Path) -> None:
     """Accumulation, two optimizers, mixed precision with a skipped step, compiled and evaluated between."""
     watched = launch([*TRACKSIDE, "run"], station, tmp_path, "manners.py")

@@ -189,8 +189,8 @@ class ControllerUnderTest:
 
 
 def pump_until(ranks: Iterable[WireRank], look: Callable[[], Any], seconds: float = 10.0, what: str = "") -> Any:
-    """Pump until `look` returns something true; fail after `seconds`."""
-    ranks, deadline = list(ranks), time.monotonic() + seconds
+    """Pump until `look` returns something true; fail after three times `seconds`."""
+    ranks, deadline = list(ranks), time.monotonic() + 3 * seconds
     while time.monotonic() < deadline:
         for rank in ranks:
             rank.pump()
