@@ -128,8 +128,9 @@ def test_everyone_can_read_it_at_any_width(tmp_path: Path, page: Page, scheme: s
         page.goto("about:blank")
         page.goto(f"{url}#path=root&tab={tab}")
         expect(page.get_by_role("main")).not_to_be_empty()
-        for folded in page.get_by_role("button", name=re.compile("^(Why|Standings)$"), expanded=False).all():
-            folded.click()
+        folded = page.get_by_role("button", name=re.compile("^(Why|Standings)$"), expanded=False)
+        for _ in range(folded.count()):  # the next one is the first of those that are left
+            folded.first.click()
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), tab
         assert violations(page) == [], tab
         shoot(page, f"{tab}-{width}-{scheme}")
