@@ -1,7 +1,7 @@
 """Breaks each rule on purpose and sees whether its tests notice: `python scripts/mutants.py [B36 …] [--jobs N]`.
 
-Each mutation of `tests/rules/` is made in a copy of `src`; its tests run against that copy, and at least one must fail. Exit
-code 1 when a mutant survives.
+Each mutation of `tests/rules/` is made in a copy of `src`; its tests run against that copy, and at least one must fail. Before,
+they must pass unchanged. Exit code 1 when a mutant survives, or tests fail without one.
 """
 
 import argparse
@@ -14,11 +14,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rules import ROOT, Mutation, read_rules
+from rules import ROOT, Mutation, Rule, read_rules
 
 LIMIT_S = 300
 FAILED = 1
 """pytest's exit code when tests ran and some failed; anything else proves nothing."""
+
+
+PASSED = 0
 
 
 def is_noticed(mutation: Mutation) -> tuple[bool, str]:
@@ -31,21 +34,33 @@ def is_noticed(mutation: Mutation) -> tuple[bool, str]:
         changed.write_text(text)
         if changed.suffix == ".py":
             compile(text, str(changed), "exec")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutation.tests]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return True, f"no end within {LIMIT_S} s"
-        return done.returncode == FAILED, done.stdout
+        code, output = run_tests(mutation.tests, source)
+        return code == FAILED, output
+
+
+def pass_unchanged(rule: Rule) -> tuple[bool, str]:
+    """Whether a rule's tests pass as long as nothing is changed: one that always fails notices nothing."""
+    tests = tuple(dict.fromkeys(test for mutation in rule.mutations for test in mutation.tests))
+    code, output = run_tests(tests, ROOT / "src")
+    return code == PASSED, output
+
+
+def run_tests(tests: tuple[str, ...], source: Path) -> tuple[int, str]:
+    """Pytest's exit code against a source folder, and what it said; a run without an end has failed."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return FAILED, f"no end within {LIMIT_S} s"
+    return done.returncode, done.stdout
 
 
 def main() -> int:
@@ -55,16 +70,22 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     told = parser.parse_args()
     wanted = {name.upper() for name in told.rules}
-    chosen = [m for rule in read_rules() for m in rule.mutations if not wanted or rule.key in wanted]
-    began, survivors = time.monotonic(), 0
+    rules = [rule for rule in read_rules() if not wanted or rule.key in wanted]
+    chosen = [mutation for rule in rules for mutation in rule.mutations]
+    began, broken, survivors = time.monotonic(), 0, 0
     with ThreadPoolExecutor(told.jobs) as pool:
+        for rule, (passed, output) in zip(rules, pool.map(pass_unchanged, rules), strict=True):
+            if not passed:
+                broken += 1
+                print(f"FAILS UNCHANGED {rule.key}\n{output[-3000:]}", flush=True)
         for mutation, (noticed, output) in zip(chosen, pool.map(is_noticed, chosen), strict=True):
             print(f"{'noticed ' if noticed else 'SURVIVED'} B{mutation.rule:02} {mutation.breaks}", flush=True)
             if not noticed:
                 survivors += 1
                 print(output[-3000:], flush=True)
-    print(f"{len(chosen)} mutants, {survivors} survived, {time.monotonic() - began:.0f} s")
-    return 1 if survivors or not chosen else 0
+    spent_s = time.monotonic() - began
+    print(f"{len(chosen)} mutants, {survivors} survived; {broken} rules fail unchanged; {spent_s:.0f} s")
+    return 1 if survivors or broken or not chosen else 0
 
 
 if __name__ == "__main__":

@@ -103,6 +103,15 @@ def test_a_mutant_that_survives_is_told(planted: Path, test: str, code: int, wor
     assert (done.returncode, word in done.stdout) == (code, True), done.stdout + done.stderr
 
 
+def test_a_test_that_always_fails_notices_nothing(planted: Path) -> None:
+    (planted / "src/sum.py").write_text("def add(a, b):\n    return a + b + 1\n")
+    write_rule(planted)
+    done = subprocess.run(
+        [sys.executable, "scripts/mutants.py", "B01"], cwd=planted, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, "FAILS UNCHANGED B01" in done.stdout) == (1, True), done.stdout + done.stderr
+
+
 @pytest.mark.long
 def test_every_mutant_is_noticed(root: Path) -> None:
     done = subprocess.run(
