@@ -78,6 +78,8 @@ def bound_of(costs: Costs, memory_ratio: float | None, *, has_laggard: bool) -> 
     ratio, bound, words = max(known)
     if ratio < DOMINATES:
         parts = ", ".join(f"{part:.0%} {what}" for part, _, what in sorted(known, reverse=True))
+        if has_laggard:
+            return None, f"of a step of {step}, {parts}; the rest is waiting for who is behind"
         return None, f"nothing stands out: of a step of {step}, {parts}"
     since = " (a rank that is behind makes the others wait as well)" if has_laggard else ""
     return bound, f"{ratio:.0%} of a step of {step} is {words}{since}"

@@ -22,7 +22,6 @@ def of_behind(behind: Behind, judgement: Judgement, rank: Rank, blamed: list[int
     gain = judgement.gain(blamed, behind.rank)
     is_starved = behind.phase == "data"
     where = f", mostly in `{module}`" if module and not is_starved else ""
-    ratio = behind.own / behind.peer_own - 1.0 if behind.peer_own > 0 else 0.0
     figures = f"{words.duration(behind.phase_seconds)} a step, its peers {words.duration(behind.peer_seconds)}"
     what = (
         f"waits for data {figures}"
@@ -34,7 +33,7 @@ def of_behind(behind: Behind, judgement: Judgement, rank: Rank, blamed: list[int
     return Verdict(
         id=NO_ID,
         kind="data starvation" if is_starved else "straggler",
-        text=f"{named(rank)} {what}; {ratio:.0%} slower than its peers since step {since:,}{gained}",
+        text=f"{named(rank)} {what}; {words.slower(behind.own, behind.peer_own)} since step {since:,}{gained}",
         path=path_of(rank),
         rank=behind.rank,
         phase=behind.phase,

@@ -298,11 +298,11 @@ class Diagnoser:
     # --- what is left behind -----------------------------------------------------------------------------------------
 
     def _drop_gone(self, run: Run) -> list[Instruction]:
-        """Verdicts about ranks that are no more, or that began anew, are over."""
+        """Verdicts about ranks that left the job, or began anew, are over; the last word on one that died stands."""
         out: list[Instruction] = []
         for verdict in [one for one in self.book.open if one.rank is not None and one.kind != "slow step"]:
             rank = run.ranks.get(verdict.rank) if verdict.rank is not None else None
-            is_gone = rank is None or rank.state in ("lost", "failed") or path_of(rank) != verdict.path
+            is_gone = rank is None or path_of(rank) != verdict.path
             owner = self._owners.get(verdict.rank if verdict.rank is not None else -1)
             is_new = rank is not None and owner is not None and owner[0] != rank.generation
             if is_gone or is_new:

@@ -48,6 +48,13 @@ def phase_words(phase: str | None) -> str:
     return "a phase that cannot be told" if phase is None else WORK.get(phase, f"`{phase}`")
 
 
+def slower(own: float, peers: float) -> str:
+    """How much longer a rank's own time is than that of its peers."""
+    if peers <= 0 or own < 2 * peers:
+        return f"{own / peers - 1 if peers > 0 else 0:.0%} slower than its peers"
+    return f"{own / peers:.1f} times its peers' own time"
+
+
 def percent(part: float | None, whole: float | None) -> str | None:
     """A part of a step; None when it is less than one in a hundred, or unknown."""
     if not part or not whole or part / whole < 0.01:
@@ -62,10 +69,10 @@ def summary_lines(diagnosis: Diagnosis | None, folder: str | None = None, most: 
     active = [verdict for verdict in diagnosis.verdicts if verdict.active]
     told = [verdict for verdict in diagnosis.verdicts if not verdict.active and verdict.kind != "slow step"]
     step = f"{duration(diagnosis.step_seconds)} a step" if diagnosis.step_seconds is not None else "steps"
-    bound = f"bound by {diagnosis.bound}" if diagnosis.bound else "bound by nothing in particular"
+    bound = f", bound by {diagnosis.bound}" if diagnosis.bound else ""
     if not active and not told:
-        return [f"  verdict    no rank behind, nothing unusual: {step}, {bound}; {diagnosis.bound_text}"]
-    lines = [f"  verdict    {step}, {bound}: {diagnosis.bound_text}"]
+        return [f"  verdict    no rank behind, nothing unusual: {step}{bound}; {diagnosis.bound_text}"]
+    lines = [f"  verdict    {step}{bound}: {diagnosis.bound_text}"]
     if most == 1:
         return lines
     room = most - 1 - bool(folder)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.run.diagnose.simulate import PHASES, USUAL, Array, Job, Watch, slower
+from trackside.run.diagnose import bound, words
 from trackside.run.diagnose.entries import Entries
 from trackside.wire.documents import Verdict
 
@@ -196,10 +197,16 @@ def test_what_is_known_of_the_phases_is_compared() -> None:
     assert watch.kinds() == {("data starvation", 1, "data")}
 
 
-def test_a_rank_that_restarts_or_dies_takes_its_verdict_along() -> None:
+def test_the_last_word_on_a_rank_that_died_stands_until_it_begins_anew() -> None:
+    """A job that fails while a rank is behind has not got rid of the cause."""
     watch = Watch(Job(ranks=4, seed=2, faults=[slower(1, "forward", 1.0, 0)])).watch(60)
     assert [one.rank for one in watch.diagnoser.book.open] == [1]
-    watch.run.ranks[1].state = "failed"
+    for rank in watch.run.ranks.values():
+        rank.state = "failed"
+    watch.job.clock += 5
+    watch.tick()
+    assert [(one.rank, one.active) for one in watch.diagnoser.book.open] == [(1, True)]
+    watch.run.ranks[1].state, watch.run.ranks[1].generation = "alive", 1
     watch.job.clock += 5
     watch.tick()
     assert watch.diagnoser.book.open == []
@@ -234,3 +241,16 @@ def test_peers_that_hardly_work_do_not_hide_who_is_behind() -> None:
     document = watch.diagnoser.document()
     assert document is not None
     assert document.bound != "input"
+
+
+def test_how_much_slower_is_said_as_people_would() -> None:
+    assert words.slower(0.131, 0.1) == "31% slower than its peers"
+    assert words.slower(0.95, 0.1) == "9.5 times its peers' own time"
+    assert words.slower(0.1, 0.0) == "0% slower than its peers"
+
+
+def test_while_a_rank_is_behind_the_rest_is_waiting_for_it() -> None:
+    costs = bound.Costs(0.144, {}, input_ratio=0.01, waiting_ratio=0.13, work_ratio=0.11, blocks=64)
+    told = "of a step of 144 ms, 13% in collectives on every rank, 11% own work, 1% waiting for data"
+    assert bound.bound_of(costs, None, has_laggard=True) == (None, f"{told}; the rest is waiting for who is behind")
+    assert bound.bound_of(costs, None, has_laggard=False) == (None, f"nothing stands out: {told}")
