@@ -201,6 +201,7 @@ def test_the_last_word_on_a_rank_that_died_stands_until_it_begins_anew() -> None
     """A job that fails while a rank is behind has not got rid of the cause."""
     watch = Watch(Job(ranks=4, seed=2, faults=[slower(1, "forward", 1.0, 0)])).watch(60)
     assert [one.rank for one in watch.diagnoser.book.open] == [1]
+    watch.diagnoser._owners[1] = (0, b"the first process")
     for rank in watch.run.ranks.values():
         rank.state = "failed"
     watch.job.clock += 5

@@ -86,7 +86,8 @@ def test_the_last_words_of_a_run_with_a_straggler() -> None:
     job(play, slow=0.6)
     lines = ended(play)
     assert 2 <= len(lines) <= 5
-    assert lines[0].startswith("  verdict    2.00 s a step, bound by")
+    told = "  verdict    2.00 s a step: of a step of 2.00 s, 38% own work, 13% waiting for data; "
+    assert lines[0] == told + "the rest is waiting for who is behind"
     assert "straggler: rank 2 on a is behind in forward" in lines[1]
     assert lines[-1].strip() == "trackside diagnose /runs/r1"
     assert isinstance(play.said[-1], outputs.CompleteRun)
