@@ -7,6 +7,7 @@ import msgspec
 
 from trackside.server.assets import read_files
 from trackside.sinks.report import inline_page
+from trackside.wire import baked as wire_baked
 from trackside.wire import documents
 
 STARTED = 1_700_000_000.0
@@ -191,7 +192,7 @@ def report(
     everyone = ranks() if who is None else who
     steps = list(range(0, 400, 10))
     falling = [2.0 / (1 + step / 100) for step in steps]
-    loss = documents.BakedSeries(
+    loss = wire_baked.BakedSeries(
         metric="loss",
         path="root",
         step=steps,
@@ -208,7 +209,7 @@ def report(
         diagnosis=diagnosed, has_graph=model is not None, has_svg=svg is not None, world_size=len(everyone)
     )
     entry = documents.MetricEntry(name="loss", points=len(steps), first_step=0, last_step=390, last=falling[-1])
-    baked = documents.Baked(
+    baked = wire_baked.Baked(
         written_at=STARTED + 101,
         run=run,
         ranks=everyone,

@@ -35,13 +35,16 @@ PATIENCE = 3
 
 
 def wait_for(look: Callable[[], T | None], seconds: float, what: str) -> T:
-    """Poll until `look` returns something true; fail with `what` and the last exception in the end."""
+    """Poll until `look` returns something true; fail with `what` and the last exception in the end.
+
+    What is not there yet (an entry, a key, the page itself) is waited for like what is false.
+    """
     deadline, problem = time.monotonic() + seconds * PATIENCE, None
     while time.monotonic() < deadline:
         try:
             if found := look():
                 return found
-        except (OSError, urllib.error.URLError, json.JSONDecodeError, KeyError, IndexError) as error:
+        except (OSError, json.JSONDecodeError, LookupError, StopIteration) as error:
             problem = error
         time.sleep(0.02)
     raise AssertionError(f"not within {seconds} s: {what}" + (f" ({problem!r})" if problem else ""))

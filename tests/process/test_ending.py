@@ -23,7 +23,7 @@ from trackside.controller.beginning import begin
 from trackside.controller.config import ControllerConfig
 from trackside.controller.lifecycle import Controller
 from trackside.wire import documents, messages
-from trackside.wire.documents import Baked
+from trackside.wire.baked import Baked
 
 pytestmark = pytest.mark.usefixtures("leak_check")
 

@@ -17,7 +17,7 @@ import zmq
 from tests.process.job import TRACKSIDE, Job, clean_environment, wait_for
 from tests.process.station import Station
 from tests.process.wire_client import ControllerUnderTest, WireRank, points, pump_until
-from trackside.wire.documents import Baked
+from trackside.wire.baked import Baked
 
 pytestmark = pytest.mark.usefixtures("leak_check")
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
 from trackside.store import SeriesQuery, SeriesReader, plan_baked
+from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
-    BakedSeries,
     EpochRecord,
     EventRecord,
     GraphDocument,

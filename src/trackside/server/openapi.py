@@ -117,8 +117,7 @@ def describe_api() -> Json:
         for value in vars(documents).values()
         if isinstance(value, type) and issubclass(value, documents.Document) and value is not documents.Document
     ]
-    answered = [cls for cls in structs if cls not in (documents.Baked, documents.BakedSeries)]
-    _, components = msgspec.json.schema_components(answered, ref_template=REFERENCE)
+    _, components = msgspec.json.schema_components(structs, ref_template=REFERENCE)
     return {
         "openapi": "3.1.0",
         "info": {

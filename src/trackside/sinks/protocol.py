@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
+from trackside.wire.baked import BakedSeries
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import (
-    BakedSeries,
     EpochRecord,
     EventRecord,
     GraphDocument,

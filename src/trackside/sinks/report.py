@@ -17,7 +17,8 @@ from trackside.errors import StoreError
 from trackside.run.diagnose.heat import thinned
 from trackside.sinks.protocol import RunSource
 from trackside.sinks.quiet import QuietSink
-from trackside.wire.documents import Baked, BakedSeries, HeatAnswer, Number, ResourceRecord
+from trackside.wire.baked import Baked, BakedSeries
+from trackside.wire.documents import HeatAnswer, Number, ResourceRecord
 from trackside.wire.ids import ROOT_PATH
 
 log = logging.getLogger("trackside.sinks")

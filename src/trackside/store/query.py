@@ -28,8 +28,9 @@ from trackside.store.reduction import (
     unite,
     values_of,
 )
+from trackside.wire.baked import BakedSeries
 from trackside.wire.columns import NO_EPOCH
-from trackside.wire.documents import BakedSeries, Number, SeriesAnswer
+from trackside.wire.documents import Number, SeriesAnswer
 from trackside.wire.values import to_json_number, to_json_numbers
 
 MAX_POINTS = 20_000

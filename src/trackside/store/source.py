@@ -22,8 +22,8 @@ from trackside.store.records import read_epochs, read_events, read_resources, ro
 from trackside.store.resume import Layout, look_at
 from trackside.wire import documents
 from trackside.wire.arguments import utf8_text
+from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
-    BakedSeries,
     EpochRecord,
     EventRecord,
     GraphDocument,

@@ -514,37 +514,3 @@ class Health(Document, frozen=True, kw_only=True):
     version: str
     protocol: int
     counters: dict[str, int]
-
-
-class BakedSeries(Document, frozen=True, kw_only=True):
-    """One metric of one path inside a report, columns as in `SeriesAnswer` with all four x axes."""
-
-    metric: str
-    path: str
-    step: list[int]
-    epoch: list[int | None]
-    time: list[float]
-    mean: list[Number]
-    min: list[Number]
-    max: list[Number]
-    count: list[int]
-    total_points: int
-    reduction: str
-    non_finite: list[tuple[Number, str]] = []
-
-
-class Baked(Document, frozen=True, kw_only=True):
-    """All a report holds, as JSON in `<script type="application/json" id="trackside-data">`."""
-
-    written_at: float
-    run: RunDocument
-    ranks: list[RankEntry]
-    metrics: list[MetricEntry]
-    epochs: list[EpochRecord]
-    events: list[EventRecord]
-    resources: list[ResourceRecord]
-    series: list[BakedSeries]
-    graph: Any
-    """A `GraphDocument`, or null."""
-    svg: str | None
-    heat: HeatAnswer | None = None

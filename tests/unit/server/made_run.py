@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
-    BakedSeries,
     EpochRecord,
     EventRecord,
     HeatAnswer,

@@ -15,7 +15,8 @@ from tests.unit.server.made_run import MadeRun
 from trackside.errors import StoreError
 from trackside.sinks import report as report_module
 from trackside.sinks.report import ReportSink, bake, escape_json, inline_page, thin
-from trackside.wire.documents import Baked, ResourceRecord
+from trackside.wire.baked import Baked
+from trackside.wire.documents import ResourceRecord
 
 SCRIPT = b'const a = "</script><!-- x"; import.meta.url;'
 INDEX = b"""<!doctype html>
