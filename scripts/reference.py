@@ -201,8 +201,6 @@ def parameters_page() -> Iterator[str]:
 def documents_page() -> Iterator[str]:
     """The fields of every JSON answer."""
     for cls in structs():
-        if cls.__name__.startswith("Baked"):
-            continue
         yield f"### {cls.__name__}\n\n{inspect.getdoc(cls)}\n\n| field | type | |\n|---|---|---|\n"
         info = msgspec.inspect.type_info(cls)
         notes = field_notes(cls)

@@ -76,6 +76,13 @@ def test_b28_an_open_page_keeps_everything(fleet: Fleet, page: Page, witness: Wi
     expect(plot(page, "train/acc")).to_have_attribute("aria-label", has_points(10))
     page.get_by_label("x axis").select_option("step")
     expect(plot(page)).to_have_attribute("aria-label", has_points(10))
+    page.get_by_role("table", name="Standings").get_by_role("link", name="rank1").click()
+    for axis in ("step", "time"):
+        page.get_by_label("x axis").select_option(axis)
+        expect(plot(page, "train/acc")).to_have_attribute("aria-label", re.compile(r": 10 points, latest 1\.28"))
+    page.get_by_role("navigation", name="Path").get_by_role("link", name="node-b").click()
+    expect(plot(page, "train/acc")).to_have_attribute("aria-label", re.compile(r": 10 points, latest 1\.28"))
+    page.get_by_role("navigation", name="Path").get_by_role("link", name="root").click()
     expect(page.get_by_role("status", name="State: finished")).to_be_visible()
     shoot(page, "finished")
     witness.errors.clear()  # refused connections are logged by the browser itself
@@ -101,6 +108,8 @@ def test_b50_the_report_is_the_same_page_without_a_network(fleet: Fleet, page: P
         expect(page.get_by_role("main")).not_to_be_empty()
     page.get_by_role("navigation", name="Parts").get_by_role("link", name="Overview").click()
     page.get_by_role("table", name="Standings").get_by_role("link", name="rank1").click()
+    expect(plot(page)).to_have_attribute("aria-label", has_points(10))
+    page.get_by_role("navigation", name="Path").get_by_role("link", name="node-b").click()
     expect(plot(page)).to_have_attribute("aria-label", has_points(10))
     shoot(page, "report")
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []

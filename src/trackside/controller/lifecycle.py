@@ -121,7 +121,7 @@ class Controller:
             site,
             self._source,
             self._hub,
-            report=self._report.render,
+            report=self._report,
             prometheus=lambda: write_metrics(self._source, resume.present().wall),
             said=self._page_said,
         )

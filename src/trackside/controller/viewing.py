@@ -89,10 +89,16 @@ class Viewer:
             ready: called with the page's URL and the line that names it.
         """
         hub = Hub(self._source, secrets.token_hex(4))
-        report = ReportSink(self._source, read_files(), self.directory / "report.html", time.time)
+        report = ReportSink(
+            self._source,
+            read_files(),
+            self.directory / "report.html",
+            time.time,
+            is_final=lambda: self._folder.has_ended,
+        )
         access = Access(self._source.run().id, own_names(), self._config.allowed_hosts, self._token)
         app = make_app(
-            self._source, hub, access, read_assets(), report.render, lambda: write_metrics(self._source, time.time())
+            self._source, hub, access, read_assets(), report, lambda: write_metrics(self._source, time.time())
         )
         host = "127.0.0.1" if self._config.bind == "localhost" else self._config.bind
         server = WebServer(app, bind_port(host, self._config.port))

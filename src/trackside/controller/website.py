@@ -1,7 +1,8 @@
 """The page's server, opened when the first wish arrives."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
@@ -13,6 +14,9 @@ from trackside.server.listener import WebServer
 from trackside.server.port import DEFAULT_PORT, bind_port, own_names
 from trackside.server.security import Access
 from trackside.sinks.protocol import RunSource
+
+if TYPE_CHECKING:
+    from trackside.server.app import ReportMaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class Website:
         site: where and for whom.
         source: what there is to show.
         hub: what changes.
-        report: makes the report as it would be now.
+        report: makes the report.
         prometheus: makes the Prometheus text.
         said: called with what came of a wish.
     """
@@ -44,7 +48,7 @@ class Website:
         site: Site,
         source: RunSource,
         hub: Hub,
-        report: Callable[[], Awaitable[bytes]],
+        report: "ReportMaker",
         prometheus: Callable[[], str],
         said: Callable[[PageBound | PageBindFailed], None],
     ) -> None:

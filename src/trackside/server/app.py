@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,8 +24,17 @@ from trackside.sinks.protocol import RunSource
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-WriteReport = Callable[[], Awaitable[bytes]]
 WriteMetrics = Callable[[], str]
+
+
+class ReportMaker(Protocol):
+    """Makes the report as it would be now; once the run is over, as it was written."""
+
+    async def render(self) -> bytes:
+        """The whole file."""
+
+    async def data(self) -> bytes:
+        """What it holds, as JSON of a `Baked`."""
 
 
 def make_app(
@@ -32,7 +42,7 @@ def make_app(
     hub: Hub,
     access: Access,
     assets: Mapping[str, Asset],
-    report: WriteReport,
+    report: ReportMaker,
     prometheus: WriteMetrics,
 ) -> Starlette:
     """Build the application of one run.
@@ -42,7 +52,7 @@ def make_app(
         hub: what changes.
         access: who may see it.
         assets: the built page.
-        report: makes the report as it would be now.
+        report: makes the report.
         prometheus: makes the Prometheus text.
     """
     run, page, series = RunRoutes(source, hub), Page(assets), SeriesRoute(source, time.monotonic)
@@ -62,8 +72,9 @@ def make_app(
         Route("/api/v1/stream", StreamRoute(source, hub), methods=["GET", "HEAD"]),
         Route("/api/v1/openapi.json", _openapi),
         Route("/graph.svg", run.picture),
+        Route("/api/v1/report", _baked(report.data)),
         Route("/metrics", _prometheus(prometheus)),
-        Route("/report.html", _report(source, report)),
+        Route("/report.html", _report(source, report.render)),
         Route("/{path:path}", page.file),
     ]
     app = Starlette(
@@ -82,7 +93,14 @@ def _prometheus(write: WriteMetrics) -> Callable[[Request], Awaitable[Response]]
     return metrics
 
 
-def _report(source: RunSource, write: WriteReport) -> Callable[[Request], Awaitable[Response]]:
+def _baked(write: Callable[[], Awaitable[bytes]]) -> Callable[[Request], Awaitable[Response]]:
+    async def baked(request: Request) -> Response:
+        return answers.body(request, await write(), "application/json")
+
+    return baked
+
+
+def _report(source: RunSource, write: Callable[[], Awaitable[bytes]]) -> Callable[[Request], Awaitable[Response]]:
     async def report(request: Request) -> Response:
         name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in source.run().name)[:80]
         headers = {

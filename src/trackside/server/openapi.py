@@ -6,7 +6,7 @@ import msgspec
 
 from trackside._version import __version__
 from trackside.server.routes.series import AXES, DEFAULT_POINTS, MOST_POINTS
-from trackside.wire import documents
+from trackside.wire import baked, documents
 
 Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
@@ -103,6 +103,7 @@ def _paths() -> Json:
             "The model graph, or null.", {"anyOf": [_ref(documents.GraphDocument), {"type": "null"}]}
         ),
         "/graph.svg": _get("The model as a picture, sanitised.", {"image/svg+xml": text}, None, (404,)),
+        "/api/v1/report": _json("What the report holds, curves thinned; kept once the run is over.", _ref(baked.Baked)),
         "/api/v1/stream": _get(STREAM_TEXT, {"text/event-stream": text}, STREAM_PARAMETERS, (404, 503)),
         "/api/v1/openapi.json": _json("This description.", {"type": "object"}),
         "/metrics": _get("Prometheus text: the last value of every metric.", {"text/plain": text}),
@@ -114,7 +115,7 @@ def describe_api() -> Json:
     """The whole description, ready for JSON."""
     structs = [
         value
-        for value in vars(documents).values()
+        for value in (vars(documents) | vars(baked)).values()
         if isinstance(value, type) and issubclass(value, documents.Document) and value is not documents.Document
     ]
     _, components = msgspec.json.schema_components(structs, ref_template=REFERENCE)

@@ -187,21 +187,39 @@ class ReportSink(QuietSink):
         files: of the built page.
         target: the file.
         wall: UTC epoch seconds.
+        is_final: whether nothing will be added to the run; from `shut_down` on it is so anyway.
     """
 
     name = "report"
 
-    def __init__(self, source: RunSource, files: Mapping[str, bytes], target: Path, wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        source: RunSource,
+        files: Mapping[str, bytes],
+        target: Path,
+        wall: Callable[[], float],
+        is_final: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._source = source
         self._files = files
         self._target = target
         self._wall = wall
+        self._is_final = is_final
+        self._baking: asyncio.Task[bytes] | None = None
         self._written = False
+
+    async def data(self) -> bytes:
+        """What the report would hold now, as JSON; what it holds, kept, once the run is over."""
+        if self._baking is None and self._is_final():
+            self._bake()
+        return await (bake(self._source, self._wall()) if self._baking is None else asyncio.shield(self._baking))
+
+    def _bake(self) -> None:
+        self._baking = asyncio.ensure_future(bake(self._source, self._wall()))
 
     async def render(self) -> bytes:
         """The report as it would be now."""
-        data = await bake(self._source, self._wall())
-        return inline_page(self._files, data, f"{self._source.run().name} · Trackside")
+        return inline_page(self._files, await self.data(), f"{self._source.run().name} · Trackside")
 
     async def shut_down(self) -> None:
         """Write it, once. Blocks: never.
@@ -211,6 +229,7 @@ class ReportSink(QuietSink):
         """
         if self._written:
             return
+        self._bake()
         content = await self.render()
         try:
             await _beside(lambda: write_whole(self._target, content))

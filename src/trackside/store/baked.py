@@ -14,7 +14,7 @@ FEWEST_POINTS = 50
 def plan_baked(
     metrics: Sequence[MetricEntry], ranks: Sequence[RankEntry], points: int, origin: float
 ) -> list[SeriesQuery]:
-    """Every metric at the root, and at each rank as long as the whole stays bounded.
+    """Every metric at the root, and at each host and rank as long as the whole stays bounded: ranks go before hosts.
 
     Args:
         metrics: of the run.
@@ -26,13 +26,22 @@ def plan_baked(
     root = [
         SeriesQuery(m.name, "root", None, points=root_points, reduction=m.reduction, origin=origin) for m in metrics
     ]
-    places = sorted({entry.path: entry.rank for entry in ranks}.items())
-    curves = len(metrics) * len(places)
-    rank_points = min(root_points, MOST_ENTRIES // 2 // curves) if curves else 0
-    if len(places) < 2 or rank_points < FEWEST_POINTS:
-        return root
-    return root + [
-        SeriesQuery(m.name, path, frozenset((rank,)), points=rank_points, reduction=m.reduction, origin=origin)
-        for path, rank in places
-        for m in metrics
-    ]
+    hosts, own = _hosts(ranks), sorted({entry.path: frozenset((entry.rank,)) for entry in ranks}.items())
+    for places in (hosts + own, own, hosts) if len(own) > 1 else ():
+        curves = len(metrics) * len(places)
+        points_below = min(root_points, MOST_ENTRIES // 2 // curves) if curves else 0
+        if points_below >= FEWEST_POINTS:
+            return root + [
+                SeriesQuery(m.name, path, numbers, points=points_below, reduction=m.reduction, origin=origin)
+                for path, numbers in places
+                for m in metrics
+            ]
+    return root
+
+
+def _hosts(ranks: Sequence[RankEntry]) -> list[tuple[str, frozenset[int]]]:
+    """Each host's path and ranks; none for an only host, which is the whole job."""
+    hosts: dict[str, set[int]] = {}
+    for entry in ranks:
+        hosts.setdefault(entry.path.rpartition("/")[0], set()).add(entry.rank)
+    return [(path, frozenset(numbers)) for path, numbers in sorted(hosts.items())] if len(hosts) > 1 else []

@@ -27,11 +27,15 @@ class Site:
         self.hub = Hub(self.source, "boot")
         self.access = Access("run-a", **access)
 
-        async def report() -> bytes:
-            return b"<html>report</html>"
+        class Report:
+            async def render(self) -> bytes:
+                return b"<html>report</html>"
+
+            async def data(self) -> bytes:
+                return b"{}"
 
         self.app = make_app(
-            self.source, self.hub, self.access, read_assets(tmp_path), report, lambda: "trackside_up 1\n"
+            self.source, self.hub, self.access, read_assets(tmp_path), Report(), lambda: "trackside_up 1\n"
         )
 
     def ask(self, path: str, method: str = "GET", base: str = "http://localhost", **headers: str) -> httpx.Response:
@@ -63,6 +67,7 @@ DOCUMENTS = [
     "graph",
     "heat",
     "tree",
+    "report",
     "openapi.json",
     "series?metric=loss",
 ]

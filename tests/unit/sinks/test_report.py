@@ -207,3 +207,28 @@ def test_the_report_is_written_once(tmp_path):
 
     asyncio.run(twice())
     assert not (tmp_path / "report.html").exists()
+
+
+def test_what_the_report_holds_is_made_once_the_run_is_over_and_kept(tmp_path):
+    moments = iter(range(1000, 2000))
+    sink = ReportSink(MadeRun(), FILES, tmp_path / "report.html", lambda: float(next(moments)))
+
+    async def ask() -> list[float]:
+        before = [await sink.data(), await sink.data()]
+        await sink.shut_down()
+        after = [await sink.data(), await sink.data()]
+        return [msgspec.json.decode(data, type=Baked).written_at for data in (*before, *after)]
+
+    assert asyncio.run(ask()) == [1000, 1001, 1002, 1002]
+    assert data_of((tmp_path / "report.html").read_bytes()).written_at == 1002
+
+
+def test_what_a_report_of_a_run_that_is_over_holds_is_made_once(tmp_path):
+    moments = iter(range(1000, 2000))
+    wall = lambda: float(next(moments))  # noqa: E731
+    sink = ReportSink(MadeRun(), FILES, tmp_path / "report.html", wall, is_final=lambda: True)
+
+    async def ask() -> bool:
+        return await sink.data() == await sink.data()
+
+    assert asyncio.run(ask())

@@ -42,9 +42,9 @@ def run_document(state: str = "finished") -> RunDocument:
     )
 
 
-def rank_entry(rank: int) -> RankEntry:
+def rank_entry(rank: int, path: str | None = None) -> RankEntry:
     unknown = dict.fromkeys(RankEntry.__struct_fields__[:21])
-    known = {"rank": rank, "path": f"root/node-a/rank{rank}", "label": "", "generation": 0, "state": "finished"}
+    known = {"rank": rank, "path": path or f"root/node-a/rank{rank}", "label": "", "generation": 0, "state": "finished"}
     return RankEntry(**{**unknown, **known, "host": "node-a"})
 
 
@@ -219,6 +219,15 @@ def test_a_reports_curves_are_bounded() -> None:
     assert sum(query.points for query in few) <= 24_000
     many = plan_baked(metrics, [rank_entry(rank) for rank in range(1024)], 1000, 0.0)
     assert [query.path for query in many] == ["root"] * 20
+    hosted = [rank_entry(rank, path=f"root/node-{rank % 2}/rank{rank}") for rank in range(8)]
+    both = plan_baked(metrics[:1], hosted, 1000, 0.0)
+    assert [(query.path, query.ranks) for query in both[1:3]] == [
+        ("root/node-0", frozenset({0, 2, 4, 6})),
+        ("root/node-1", frozenset({1, 3, 5, 7})),
+    ]
+    assert len(both) == 1 + 2 + 8
+    crowded = [rank_entry(rank, path=f"root/node-{rank % 2}/rank{rank}") for rank in range(12)]
+    assert len(plan_baked(metrics, crowded, 1000, 0.0)) == 20 + 240, "ranks go before hosts"
     wide = plan_baked([MetricEntry(name=str(at)) for at in range(10_000)], [rank_entry(0)], 1000, 0.0)
     assert {query.points for query in wide} == {50}
     assert plan_baked([], [], 1000, 0.0) == []

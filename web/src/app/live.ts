@@ -2,6 +2,7 @@
 
 import { arranging } from "../charts/arranging";
 import { getDocument, getText, HttpError } from "../net/api";
+import { bakedSource } from "../state/baked";
 import { Link } from "../net/link";
 import type { Change } from "../state/model";
 import { NoSuchSeries, type SeriesSource } from "../state/curves";
@@ -10,6 +11,7 @@ import { isOver } from "../state/model";
 import { asHeat } from "../wire/diagnosis";
 import { asGraph } from "../wire/graph";
 import {
+  asBaked,
   asEpoch,
   asEpochs,
   asEvent,
@@ -26,21 +28,32 @@ import {
 const FLUSH_MS = 100;
 const METRICS_MS = 15_000;
 const EAGER_RESOURCES_RANKS = 64;
+/** A page that opens on a run that is over draws first, and keeps everything then. */
+const SETTLED_MS = 4000;
 
 export function livePage(base: string): Page {
-  const page: Page = new Page("live", seriesOf(base), {
+  const kept: Kept = { source: null, isAlone: false };
+  const page: Page = new Page("live", seriesOf(base, kept), {
     resources: (path) => loadResources(base, page, path),
     heat: async () => void (page.heat.value = await getDocument(base, "api/v1/heat", asHeat)),
     graph: async () => void (page.graph.value = (await getDocument(base, "api/v1/graph", asGraph)) ?? page.graph.peek()),
     svg: async () => void (page.svg.value = await getText(base, "graph.svg")),
   });
-  new Feed(base, page).start();
+  new Feed(base, page, kept).start();
   return page;
 }
 
-function seriesOf(base: string): SeriesSource {
+/** What the report holds, once the run is over: it answers when the controller has gone. */
+interface Kept {
+  source: SeriesSource | null;
+  isAlone: boolean;
+}
+
+function seriesOf(base: string, kept: Kept): SeriesSource {
   return {
-    async series({ metric, path, x, from, to, points }) {
+    async series(asked) {
+      if (kept.source !== null && kept.isAlone) return kept.source.series(asked);
+      const { metric, path, x, from, to, points } = asked;
       const query: Record<string, string> = { metric, path, x, points: String(points) };
       if (from !== null) query["from"] = String(from);
       if (to !== null) query["to"] = String(to);
@@ -48,6 +61,7 @@ function seriesOf(base: string): SeriesSource {
         return await getDocument(base, "api/v1/series", asSeries, query);
       } catch (error) {
         if (error instanceof HttpError && error.status === 404) throw new NoSuchSeries(metric);
+        if (kept.source !== null && !(error instanceof HttpError)) return kept.source.series(asked);
         throw error;
       }
     },
@@ -67,11 +81,13 @@ class Feed {
   private loading: object | null = null;
   private metricsAt = 0;
   private runId: string | null = null;
+  private sawItRun = false;
   private readonly link: Link;
 
   constructor(
     private readonly base: string,
     private readonly page: Page,
+    private readonly kept: Kept,
   ) {
     this.link = new Link(base, page.path.peek(), {
       event: (name, data) => this.receive(name, data),
@@ -97,6 +113,7 @@ class Feed {
     } else if (this.page.model.peek().complete || isOver(this.page.run.peek())) {
       connection.value = "over";
       this.page.curves.frozen = true;
+      this.kept.isAlone = true;
       this.link.close();
     } else if (connection.peek() !== "connecting" || performance.now() > 3000) {
       connection.value = "disconnected";
@@ -119,13 +136,17 @@ class Feed {
       case "hello":
         this.greet(asHello(value));
         break;
-      case "run":
-        this.put({ kind: "run", run: asRun(value), at });
+      case "run": {
+        const run = asRun(value);
+        this.sawItRun ||= !isOver(run);
+        this.put({ kind: "run", run, at });
         break;
+      }
       case "complete":
         this.put({ kind: "complete", run: asRun(value), at });
         this.page.connection.value = "over";
         this.keepEverything();
+        setTimeout(() => void this.keepReport().catch(() => undefined), this.sawItRun ? 0 : SETTLED_MS);
         break;
       case "ranks":
         this.put({ kind: "ranks", ranks: asRanks(value), at });
@@ -208,6 +229,7 @@ class Feed {
       if (this.loading !== turn) return;
       if (this.runId !== null && run.id !== this.runId) return;
       this.runId = run.id;
+      this.sawItRun ||= !isOver(run);
       this.page.problem.value = null;
       this.page.change([
         { kind: "run", run, at },
@@ -234,15 +256,26 @@ class Feed {
     curves.preload(model.peek().metrics.map((metric) => curves.get(metric.name, path, x)));
   }
 
-  /** The controller will leave: whatever may still be asked for is fetched now. */
+  /** The controller will leave: what may still be looked at is fetched now, finest first. */
   private keepEverything(): void {
-    const { curves, model, requests } = this.page;
+    const { curves, model, requests, view } = this.page;
     const { run, ranks } = model.peek();
     const wanted = [ranks.some((rank) => rank.step_seconds !== null) && requests.heat, run?.has_graph === true && requests.graph, run?.has_svg === true && requests.svg];
     if (run?.has_graph === true) void arranging().catch(() => undefined);
     for (const ask of wanted) if (ask !== false) void ask().catch(() => undefined);
     const names = model.peek().metrics.map((metric) => metric.name);
-    const axes = ["step", "relative", "time", "epoch"] as const;
-    curves.preload(axes.flatMap((axis) => names.map((name) => curves.get(name, "root", axis))));
+    const { path, x } = view.peek();
+    curves.preload(names.flatMap((name) => [curves.get(name, path, x), curves.get(name, "root", "step")]));
+  }
+
+  /** All that the report holds: every path and axis, once the server itself has gone. */
+  private async keepReport(): Promise<void> {
+    const { page, kept } = this;
+    const baked = await getDocument(this.base, "api/v1/report", asBaked);
+    kept.source = bakedSource(baked.series, baked.run.started_at);
+    page.change([{ kind: "resources", records: baked.resources, fresh: false }]);
+    page.heat.value ??= baked.heat;
+    page.graph.value ??= baked.graph;
+    page.svg.value ??= baked.svg;
   }
 }

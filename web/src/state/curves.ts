@@ -74,6 +74,7 @@ export class Curves {
   private streamed = "root";
   private zoom: Zoom = null;
   private preloads: Curve[] = [];
+  /** Nothing will come any more: what is there is as fine as it will be. */
   frozen = false;
 
   constructor(private readonly source: SeriesSource) {}
@@ -147,7 +148,7 @@ export class Curves {
   }
 
   private needs(curve: Curve): "base" | "window" | null {
-    if (curve.loading) return null;
+    if (curve.loading || (this.frozen && curve.base !== null)) return null;
     const isSoon = performance.now() - curve.loadedAt < POLL_MS && curve.state === "ready" && curve.axis === "epoch";
     const isRetry = curve.state === "unreachable" && performance.now() - curve.loadedAt < POLL_MS;
     if (curve.stale && !isSoon && !isRetry) return "base";
