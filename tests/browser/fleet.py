@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import zmq
 
 from tests.process.wire_client import ControllerUnderTest, WireRank, points
-from trackside.wire import messages
+from trackside.wire import documents, messages
 
 BEAT_S = 0.25
 
@@ -22,8 +23,8 @@ BEAT_S = 0.25
 class Fleet:
     """Ranks that say they are alive until told otherwise; every method may be called while the browser waits."""
 
-    def __init__(self, directory: Path, hosts: tuple[str, ...] = ("node-a", "node-b")) -> None:
-        self.controller = ControllerUnderTest(directory)
+    def __init__(self, directory: Path, hosts: tuple[str, ...] = ("node-a", "node-b"), **env: str) -> None:
+        self.controller = ControllerUnderTest(directory, **env)
         self._context = zmq.Context()
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -70,6 +71,11 @@ class Fleet:
     def send(self, rank: int, message: messages.Message) -> None:
         with self._lock:
             self.ranks[rank].send(message)
+
+    def watch(self, graph: documents.GraphDocument) -> None:
+        """Rank 0 has watched a model."""
+        raw = msgspec.Raw(msgspec.msgpack.encode(graph))
+        self.send(0, messages.SetGraph(graph=raw, label=graph.label, hash=graph.hash))
 
     def tell(self, message: messages.Message) -> None:
         """Send as the launcher's agent."""

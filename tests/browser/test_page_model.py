@@ -4,7 +4,6 @@ import re
 import time
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -23,11 +22,6 @@ def module(page: Page, name: str) -> Locator:
 
 def details(page: Page) -> Locator:
     return page.get_by_role("complementary", name="Module")
-
-
-def send_graph(fleet: Fleet, graph: documents.GraphDocument) -> None:
-    raw = msgspec.Raw(msgspec.msgpack.encode(graph))
-    fleet.send(0, messages.SetGraph(graph=raw, label=graph.label, hash=graph.hash))
 
 
 def module_times(graph: documents.GraphDocument, passes: int) -> messages.ModuleTimes:
@@ -51,7 +45,7 @@ def report(tmp_path: Path, page: Page) -> Page:
 
 def test_the_graph_of_a_live_run_is_drawn(fleet: Fleet, page: Page, shoot) -> None:
     fleet.log({"loss": [1.0, 0.5]})
-    send_graph(fleet, made.graph(timed=False))
+    fleet.watch(made.graph(timed=False))
     page.goto(fleet.url + TAB)
     expect(page.get_by_role("tree", name="Modules in execution order")).to_be_visible()
     expect(page.get_by_role("region", name="Model")).to_contain_text("12.5\u202fk parameters, all trainable")
@@ -151,7 +145,7 @@ def test_only_the_tree_is_known_and_it_says_so(tmp_path: Path, page: Page, shoot
 
 
 def test_times_change_while_one_looks(fleet: Fleet, page: Page) -> None:
-    send_graph(fleet, made.graph(timed=False))
+    fleet.watch(made.graph(timed=False))
     page.goto(fleet.url + TAB)
     expect(module(page, "head")).to_contain_text("4.2\u202fk")
     fleet.send(0, module_times(made.graph(timed=False), passes=8))

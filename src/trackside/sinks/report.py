@@ -136,7 +136,7 @@ def _baked(source: RunSource, wall: float, series: list[BakedSeries]) -> Baked:
         resources=thin(source.resources("root")),
         series=series,
         graph=source.graph(),
-        svg=source.svg(),
+        svg=source.svg() if source.run().has_svg else None,
         heat=_heat(source),
     )
 

@@ -24,7 +24,7 @@ const heat = {
 
 it("cells of a heat map are found by pointing and by keys, the odd row first", () => {
   const layout = heatLayout(3, 262);
-  expect(cellAt(heat, layout, layout.left + 150, 20)).toEqual({ row: 1, column: 1 });
+  expect(cellAt(heat, layout, layout.left + 150, 1.5 * layout.rowHeight)).toEqual({ row: 1, column: 1 });
   expect(cellAt(heat, layout, 3, 20)).toBeNull();
   expect(cellBy("ArrowUp", null, heat)).toEqual({ row: 2, column: 1 });
   expect(cellBy("ArrowUp", { row: 2, column: 1 }, heat)).toEqual({ row: 1, column: 1 });

@@ -5,10 +5,13 @@ import { median } from "../state/load";
 import { palette } from "./palette";
 
 const STOPS = ["#00224e", "#34456b", "#666970", "#958f78", "#cbba69", "#fee838"].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
-const LABEL_PX = 62;
+const LABEL_PX = 76;
 const AXIS_PX = 20;
 const HIGHEST_PX = 560;
 const ROW_PX = 18;
+const FEW_ROWS_PX = 150;
+const HIGHEST_ROW_PX = 32;
+const TICK_PX = 130;
 const LINE_PX = 13;
 const SEEN_PX = 4;
 
@@ -21,7 +24,8 @@ export interface HeatLayout {
 
 export function heatLayout(rows: number, width: number): HeatLayout {
   const room = HIGHEST_PX / Math.max(1, rows);
-  const rowHeight = room >= 1 ? Math.min(ROW_PX, Math.floor(room)) : room;
+  const most = Math.max(ROW_PX, Math.min(HIGHEST_ROW_PX, FEW_ROWS_PX / Math.max(1, rows)));
+  const rowHeight = room >= 1 ? Math.floor(Math.min(most, room)) : room;
   return { left: LABEL_PX, width: Math.max(1, width - LABEL_PX), rowHeight, height: Math.round(rows * rowHeight) + AXIS_PX };
 }
 
@@ -154,11 +158,18 @@ function paintLabels(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayo
   });
   if (odd >= 0) {
     ctx.fillStyle = colors.text;
-    ctx.fillText(`▸ ${heat.rows[odd]?.rank ?? ""}`, 0, middle(odd));
+    ctx.fillText(`▸ rank ${heat.rows[odd]?.rank ?? ""}`, 0, middle(odd));
     ctx.fillStyle = colors.muted;
   }
+  paintAxis(ctx, heat, layout, bottom, xText);
+}
+
+/** As many moments as have room, each under its place. */
+function paintAxis(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, bottom: number, xText: (x: number) => string): void {
+  const gaps = Math.max(1, Math.min(8, Math.floor(layout.width / TICK_PX)));
   ctx.textBaseline = "bottom";
-  ctx.fillText(xText(heat.from), layout.left, bottom + AXIS_PX - 2);
-  ctx.textAlign = "right";
-  ctx.fillText(xText(heat.to), layout.left + layout.width, bottom + AXIS_PX - 2);
+  for (let i = 0; i <= gaps; i++) {
+    ctx.textAlign = i === 0 ? "left" : i === gaps ? "right" : "center";
+    ctx.fillText(xText(heat.from + ((heat.to - heat.from) * i) / gaps), layout.left + (layout.width * i) / gaps, bottom + AXIS_PX - 2);
+  }
 }

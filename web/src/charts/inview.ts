@@ -1,5 +1,7 @@
+import { signal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { atOnce } from "./atonce";
 
 const MARGIN = "300px 0px";
 const watched = new WeakMap<Element, (isIn: boolean) => void>();
@@ -29,14 +31,14 @@ export function useInView(ref: RefObject<Element>): boolean {
   return isIn;
 }
 
+const paper = matchMedia("print");
+const printing = signal(paper.matches);
+const look = () => atOnce(() => (printing.value = paper.matches));
+paper.addEventListener("change", look);
+addEventListener("beforeprint", () => atOnce(() => (printing.value = true)));
+addEventListener("afterprint", look);
+
 /** True while the page is being printed: everything is drawn then. */
 export function usePrinting(): boolean {
-  const [isPrinting, setPrinting] = useState(false);
-  useEffect(() => {
-    const query = matchMedia("print");
-    const onChange = () => setPrinting(query.matches);
-    query.addEventListener("change", onChange);
-    return () => query.removeEventListener("change", onChange);
-  }, []);
-  return isPrinting;
+  return printing.value;
 }

@@ -52,3 +52,19 @@ it("the scale has the odd row in it, and noise fills little of it", () => {
   expect(heatOf(calm, 2)).toMatchObject({ low: 1, high: 1.2, odd: null });
   expect(heatOf([...calm, row(401, 3)], 2)).toMatchObject({ low: 1, high: 3, odd: { rank: 401 } });
 });
+
+const pair = (first: (number | null)[], second: (number | null)[]) =>
+  [first, second].map((values, rank) => ({ rank, path: `root/h/rank${rank}`, x: values.map((_, i) => i), values }));
+
+it("of two ranks the one that is worse nearly all the time stands out", () => {
+  const slow = pair([2, 2, 2, 2, 3, 2, 2, 2], [3, 3, 3, 3, 2, 3, 3, 3]);
+  expect(heatOf(slow, 8)?.odd).toEqual({ rank: 1, mean: 2.875, usual: 2.125 });
+  expect(heatOf(slow, 8, true)?.odd?.rank).toBe(0);
+});
+
+it("of two ranks that are alike, or in turn ahead, or hardly known, neither does", () => {
+  expect(heatOf(pair([2, 2, 2, 2, 2, 2], [2.1, 2.1, 2.1, 2.1, 2.1, 2.1]), 6)?.odd).toBeNull();
+  expect(heatOf(pair([9, 1, 9, 1, 9, 1], [1, 3, 1, 3, 1, 3]), 6)?.odd).toBeNull();
+  expect(heatOf(pair([2, 2], [9, 9]), 6)?.odd).toBeNull();
+  expect(heatOf(pair([2, 2, 2, 2, 2, 2], [null, null, null, null, null, null]), 6)?.odd).toBeNull();
+});

@@ -29,11 +29,15 @@ const FEW = 3;
 const FINER = 4;
 const ODD_DEVIATIONS = 4;
 const ODD_RATIO = 0.05;
+/** Of two rows neither is the usual one: they must be this far apart, and nearly always the same way round. */
+const APART_RATIO = 0.15;
+const APART_CELLS = 0.8;
+const LEAST_CELLS = 5;
 /** The colour scale spans at least this part of the usual value. */
 const LEAST_SPAN = 0.2;
 
-/** Means of equal spans of x, at most `columns` of them. Null when there is no value at all. */
-export function heatOf(rows: HeatRow[], columns: number): Heat | null {
+/** Means of equal spans of x, at most `columns` of them. Null when there is no value at all. `isLess`: less is the worse. */
+export function heatOf(rows: HeatRow[], columns: number, isLess = false): Heat | null {
   const withData = rows.filter((row) => row.x.length > 0);
   const from = Math.min(...withData.map((row) => row.from?.[0] ?? row.x[0] ?? Infinity));
   const to = Math.max(...withData.map((row) => row.x[row.x.length - 1] ?? -Infinity));
@@ -43,7 +47,7 @@ export function heatOf(rows: HeatRow[], columns: number): Heat | null {
   const cells = rows.map((row) => (row.from === undefined ? bucketed(row, from, to, count) : spanned(row, row.from, from, to, count)));
   const known = cells.flat().filter((value): value is number => value !== null).sort((a, b) => a - b);
   if (known.length === 0) return null;
-  const odd = oddOf(rows, cells);
+  const odd = withData.length === 2 ? oddOfTwo(rows, cells, isLess) : oddOf(rows, cells);
   return { rows, cells, ...scaleOf(known, odd), from, to, odd };
 }
 
@@ -88,6 +92,23 @@ function spanned(row: HeatRow, begins: number[], from: number, to: number, count
     }
   });
   return sums.map((sum, i) => ((weights[i] ?? 0) > 0 ? sum / (weights[i] ?? 1) : null));
+}
+
+/** Of two rows the worse one, where it is worse nearly all the time. */
+function oddOfTwo(rows: HeatRow[], cells: (number | null)[][], isLess: boolean): Heat["odd"] {
+  const [a = -1, b = -1] = rows.flatMap((row, i) => (row.x.length > 0 ? [i] : []));
+  const pairs = (cells[a] ?? []).flatMap((value, i) => {
+    const other = cells[b]?.[i] ?? null;
+    return value === null || other === null ? [] : [[value, other] as const];
+  });
+  const meanOf = (side: 0 | 1) => pairs.reduce((sum, pair) => sum + pair[side], 0) / pairs.length;
+  const [first, second] = [meanOf(0), meanOf(1)];
+  const isFirstWorse = first > second !== isLess;
+  const [mean, usual] = isFirstWorse ? [first, second] : [second, first];
+  const same = pairs.filter(([left, right]) => left !== right && (left > right !== isLess) === isFirstWorse).length;
+  if (pairs.length < LEAST_CELLS || same < pairs.length * APART_CELLS || Math.abs(mean - usual) < Math.abs(usual) * APART_RATIO) return null;
+  const row = rows[isFirstWorse ? a : b];
+  return row === undefined ? null : { rank: row.rank, mean, usual };
 }
 
 function oddOf(rows: HeatRow[], cells: (number | null)[][]): Heat["odd"] {

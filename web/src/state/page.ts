@@ -4,6 +4,7 @@ import { batch, computed, signal, type ReadonlySignal, type Signal } from "@prea
 import { recall, recallSet, remember, rememberSet } from "../lib/remember";
 import type { GraphDocument, HeatAnswer, RankEntry, RunDocument } from "../wire/types.gen";
 import { Curves, type SeriesSource, type Zoom } from "./curves";
+import { culpritOf, type Culprit } from "./ending";
 import type { Folds } from "./graph/fold";
 import { RankHistory } from "./history";
 import { EMPTY, isOver, reduce, type Change, type Model } from "./model";
@@ -60,6 +61,8 @@ export class Page {
     const path = this.path.value;
     return this.model.value.ranks.filter((rank) => isWithin(rank.path, path));
   });
+  /** Whose end was the job's, once it has failed. */
+  readonly culprit: ReadonlySignal<Culprit | null> = computed(() => culpritOf(this.run.value, this.model.value.ranks, this.model.value.events));
   readonly metricNames: ReadonlySignal<string[]> = stable(() => this.model.value.metrics.map((metric) => metric.name));
 
   constructor(

@@ -1,9 +1,12 @@
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
-import { plain } from "../lib/text";
+import { plain, sentence } from "../lib/text";
+import { adviceOn } from "../state/ending";
+import { formatView } from "../state/view";
 import { heardSeconds } from "./clocks";
 import { usePage } from "./context";
 import { Icon, type IconName } from "./Icon";
+import { PathLink } from "./Trail";
 
 /** One sentence on the state of things when there is something to say or to do. */
 export function Banners() {
@@ -32,18 +35,21 @@ function ReportBanner() {
   const page = usePage();
   const run = page.run.value;
   if (page.mode !== "report" || run === null) return null;
-  const isOver = page.isOver.value;
+  const how = page.isOver.value ? `The run ${run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}.` : `Written while the run was ${run.state}.`;
   return (
     <Banner icon="info" tone="info" title="Report.">
-      {isOver ? `The run ${run.state} ${format.moment(run.ended_at)}.` : `Written while the run was ${run.state}.`} Everything shown is inside this file
-      {page.writtenAt !== null && `, written ${format.moment(page.writtenAt)}`}
-      {"; curves are thinned with their extremes kept"}
-      {run.directory !== null && (
-        <>
-          ; all points are in <code>{plain(run.directory)}/points</code>
-        </>
-      )}
-      .
+      {how}{" "}
+      <span class="banner-more">
+        Everything shown is inside this file
+        {page.writtenAt !== null && `, written ${format.moment(page.writtenAt)}`}
+        {"; curves are thinned with their extremes kept"}
+        {run.directory !== null && (
+          <>
+            ; all points are in <code>{plain(run.directory)}/points</code>
+          </>
+        )}
+        .
+      </span>
     </Banner>
   );
 }
@@ -85,7 +91,8 @@ function RunBanner() {
     case "failed":
       return (
         <Banner icon="failed" tone="critical" title="The run failed.">
-          {detail !== "" ? `${detail}. ` : ""}Events tell what came before.{page.mode === "live" && where}
+          <Failure detail={detail} />
+          {page.mode === "live" && where}
         </Banner>
       );
     case "terminated":
@@ -104,6 +111,37 @@ function RunBanner() {
     case "running":
       return null;
   }
+}
+
+/** Who, when and where it stood; then what to look at. */
+function Failure({ detail }: { detail: string }) {
+  const page = usePage();
+  const culprit = page.culprit.value;
+  const facts = [
+    culprit?.step != null && `last step ${format.count(culprit.step)}`,
+    culprit?.time != null && `at ${format.timeOfDay(culprit.time)} ${format.zone(new Date(culprit.time * 1000))}`,
+  ].filter((fact) => fact !== false);
+  return (
+    <>
+      {detail !== "" && <b>{sentence([detail, ...facts].join(", "))}</b>} {culprit !== null && plain(adviceOn(culprit))}{" "}
+      {culprit !== null && (
+        <>
+          <PathLink path={culprit.rank.path} text={`Show rank ${culprit.rank.rank}`} /> ·{" "}
+        </>
+      )}
+      <a
+        class="path-link"
+        href={formatView({ ...page.view.value, tab: "events" })}
+        onClick={(event) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+          event.preventDefault();
+          page.show({ tab: "events" }, true);
+        }}
+      >
+        What came before
+      </a>
+    </>
+  );
 }
 
 function ProblemBanner() {

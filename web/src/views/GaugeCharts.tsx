@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
 import { aligned, drawable, type Picture } from "../charts/aligned";
 import { Crosshair } from "../charts/crosshair";
-import { useInView } from "../charts/inview";
+import { useInView, usePrinting } from "../charts/inview";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
 import { GAUGES, gaugeLines, type Gauge, type GaugeLine, type Unit } from "../state/gauges";
@@ -49,6 +49,7 @@ function GaugeChart({ gauge, lines, crosshair, x }: { gauge: Gauge; lines: Gauge
   const page = usePage();
   const ref = useRef<HTMLElement>(null);
   const isInView = useInView(ref);
+  const isDrawn = usePrinting() || isInView;
   const solo = useSignal<string | null>(null);
   const index = useSignal<number | null>(null);
   const domain = domainOf(page.model.value, x);
@@ -65,7 +66,7 @@ function GaugeChart({ gauge, lines, crosshair, x }: { gauge: Gauge; lines: Gauge
         <h3 class="chart-name">{gauge.title}</h3>
         <span class="chart-unit">{gauge.of === "host" ? "by host" : "by rank"}</span>
       </div>
-      {isInView && (
+      {isDrawn && (
         <>
           <Legend picture={picture} index={index.value} solo={solo} values={yFormat} />
           <PlotView

@@ -30,7 +30,7 @@ export function HeatMap() {
   useEffect(() => void page.requests.resources("root").catch(() => undefined), []);
   useHeatAnswer(page, hasSteps);
   const rows = useRows(choice, ranks, lead);
-  const heat = useMemo(() => heatOf(rows, COLUMNS), [rows]);
+  const heat = useMemo(() => heatOf(rows, COLUMNS, choice === "gpu"), [rows]);
   const show = valueFormat(choice);
   const pointed = useSignal<Cell | null>(null);
   return (
@@ -45,7 +45,7 @@ export function HeatMap() {
         <span class="panel-note">
           {heat?.odd != null && (
             <>
-              ▸ rank {heat.odd.rank} differs most: {show(heat.odd.mean)}, usual {show(heat.odd.usual)}
+              ▸ rank {heat.odd.rank} differs most: {show(heat.odd.mean)}, {ranks.length === 2 ? "the other" : "usual"} {show(heat.odd.usual)}
             </>
           )}
         </span>
@@ -88,7 +88,7 @@ function Options({ hasSteps, lead }: { hasSteps: boolean; lead: string | null })
 
 function reading(heat: Heat | null, cell: Cell | null, show: (value: number) => string): string {
   const row = cell === null ? undefined : heat?.rows[cell.row];
-  if (heat === null || cell === null || row === undefined) return "point at a cell to read it, click a row to descend; arrow keys and Enter do the same";
+  if (heat === null || cell === null || row === undefined) return "time since start runs to the right; point at a cell to read it, click a row to descend; arrow keys and Enter do the same";
   const value = heat.cells[cell.row]?.[cell.column] ?? null;
   const width = (heat.to - heat.from) / (heat.cells[0]?.length ?? 1);
   return `rank ${row.rank} · ${format.clock(heat.from + (cell.column + 0.5) * width)} since start · ${value === null ? "no value" : show(value)}`;

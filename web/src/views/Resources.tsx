@@ -44,6 +44,7 @@ export function Resources() {
 }
 
 function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] }) {
+  const isOver = usePage().isOver.value;
   const memoryLimit = containerOf(host.memory_limit_source);
   const cpuLimit = containerOf(host.cpu_limit_source);
   return (
@@ -54,6 +55,7 @@ function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] })
         </h2>
         <span class="panel-note">
           {ranks.length} {ranks.length === 1 ? "rank" : "ranks"}
+          {isOver && ` · last sample ${format.timeOfDay(host.time)} ${format.zone(new Date(host.time * 1000))}`}
         </span>
       </header>
       <div class="meters">
@@ -124,7 +126,7 @@ function GpuRow({ gpu, owner }: { gpu: GpuSample; owner: RankEntry | null }) {
       </p>
       <div class="meters">
         {gpu.util !== null ? (
-          <Meter label="used" ratio={gpu.util} peak={gpu.util_peak} text={format.percent(gpu.util)} title={`Mean of the interval; peak ${format.percent(gpu.util_peak)}`} />
+          <Meter label="busy" ratio={gpu.util} peak={gpu.util_peak} text={`${format.percent(gpu.util)}${gpu.util_peak === null ? "" : `, peak ${format.percent(gpu.util_peak)}`}`} title="Mean and peak of the interval" />
         ) : (
           <span class="panel-note">{gpu.mig ? "utilisation is not available on MIG" : "utilisation unknown"}</span>
         )}

@@ -1,5 +1,6 @@
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
+import { isTakenAlong } from "../state/ending";
 import type { Page } from "../state/page";
 import { phaseNames } from "../state/phases";
 import { ownStep } from "../state/standings";
@@ -22,10 +23,11 @@ export function standingColumns(page: Page, ranks: RankEntry[], slowest: number 
     { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => <Share rank={rank} isBrief={isBrief} /> },
     { key: "throughput", title: "samples/s", about: "Samples per second of own working time", cell: (rank) => format.compact(rank.throughput) },
     { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => format.age(ageSeconds(page, rank)) },
-    { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} /> },
+    { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} page={page} /> },
   ];
-  if (!ranks.some((rank) => rank.generation > 0)) return columns;
-  return [...columns, { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation }];
+  const shown = page.isOver.value ? columns.filter((column) => column.key !== "age") : columns;
+  if (!ranks.some((rank) => rank.generation > 0)) return shown;
+  return [...shown, { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation }];
 }
 
 /** All columns, for the tab of its own. */
@@ -98,15 +100,18 @@ function OwnStep({ rank }: { rank: RankEntry }) {
   return <span title={isWhole ? "with waiting: what is its own cannot be told" : undefined}>{isWhole ? "≤ " : ""}{format.fine(ownStep(rank))}</span>;
 }
 
-function RankState({ rank }: { rank: RankEntry }) {
+function RankState({ rank, page }: { rank: RankEntry; page: Page }) {
+  const culprit = page.culprit.value;
   const detail = rank.signal ?? (rank.exit_code !== null && rank.exit_code !== 0 ? `exit ${rank.exit_code}` : null);
   const phase = rank.state === "alive" || rank.state === "late" || rank.state === "lost" ? rank.phase : null;
+  const isAlong = isTakenAlong(rank, culprit);
   const words = [rank.state, detail ?? phase].filter((word) => word !== null).join(" · ");
   return (
-    <span class={`state is-${rank.state}`} title={plain(words)}>
+    <span class={`state is-${rank.state} ${isAlong ? "is-along" : ""}`} title={plain(isAlong ? `${words}: asked to end because rank ${culprit?.rank.rank} had failed` : words)}>
       <Icon name={rank.state} />
       <span>{rank.state}</span>
       {detail !== null && <small>{plain(detail)}</small>}
+      {culprit?.rank.rank === rank.rank && <span class="tag is-critical" title="The first to fail: the job ended with it">first</span>}
     </span>
   );
 }

@@ -33,6 +33,8 @@ CLEAR_ERRORS = 3.0
 CLEAR_BLOCKS = 16
 SAME_EFFORT = 0.5
 """Part of the excess that must remain once the number of samples is taken out; else the share is to blame."""
+RECENT_BLOCKS = 64
+"""Over so many the figures are taken that are said."""
 OTHERS = ("collective", "waiting")
 """Phases in which a rank waits for its peers."""
 BLURRED = "step"
@@ -222,11 +224,20 @@ class Judgement:
 
     def own_means(self) -> list[float]:
         """Mean own time of each row over the latest blocks."""
-        recent = self.own[:, -64:]
-        with np.errstate(invalid="ignore"):
-            total, count = np.nansum(recent, axis=1), np.isfinite(recent).sum(axis=1)
-            means: list[float] = np.where(count > 0, total / count, np.nan).tolist()
+        means: list[float] = _recent_means(self.own).tolist()
         return means
+
+    @property
+    def recent_step_seconds(self) -> float:
+        """What a step takes over the latest blocks: what a gain is a part of."""
+        return _middle(_recent_means(self.view.plane(WALL)))
+
+
+def _recent_means(values: Array) -> Array:
+    recent = values[:, -RECENT_BLOCKS:]
+    with np.errstate(invalid="ignore"):
+        total, count = np.nansum(recent, axis=1), np.isfinite(recent).sum(axis=1)
+        return np.where(count > 0, total / count, np.nan)
 
 
 def relative(own: Array, peers: Array, step_seconds: float) -> Array:

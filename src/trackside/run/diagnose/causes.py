@@ -28,8 +28,8 @@ def of_behind(behind: Behind, judgement: Judgement, rank: Rank, blamed: list[int
         if is_starved
         else f"is behind in {words.phase_words(behind.phase)}{where}: {figures}"
     )
-    won = words.percent(gain, judgement.step_seconds)
-    gained = f"; without it the job would gain {won} of each step" if won else ""
+    won = words.percent(gain, judgement.recent_step_seconds)
+    gained = f"; without it a step would be {won} shorter" if won else ""
     return Verdict(
         id=NO_ID,
         kind="data starvation" if is_starved else "straggler",

@@ -11,7 +11,7 @@ WORK = {
     "forward": "forward",
     "backward": "backward",
     "optimizer": "the optimizer",
-    "rest": "what lies between the phases",
+    "rest": "code outside the phases",
     "compute": "its own work",
 }
 

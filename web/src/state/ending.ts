@@ -1,0 +1,37 @@
+// How a job that failed came to its end: who was the first, and what to look at.
+
+import type { EventRecord, RankEntry, RunDocument } from "../wire/types.gen";
+
+/** The rank that ended the job. */
+export interface Culprit {
+  rank: RankEntry;
+  /** UTC seconds, or null when no event tells. */
+  time: number | null;
+  step: number | null;
+}
+
+const CRASHES = ["SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"];
+
+/** The rank that the run's own words name; null while it goes on, and where no rank is to blame. */
+export function culpritOf(run: RunDocument | null, ranks: RankEntry[], events: EventRecord[]): Culprit | null {
+  const named = run?.state === "failed" ? /^rank (\d+)\b/.exec(run.state_detail ?? "")?.[1] : undefined;
+  const rank = ranks.find((one) => named !== undefined && one.rank === Number(named));
+  if (rank === undefined) return null;
+  const event = events.find((one) => one.path === rank.path && (one.kind === "rank failed" || one.kind === "rank lost"));
+  return { rank, time: event?.time ?? null, step: event?.step ?? rank.step };
+}
+
+/** Whether a rank was only taken along: asked to end because another had failed. */
+export function isTakenAlong(rank: RankEntry, culprit: Culprit | null): boolean {
+  return culprit !== null && rank.rank !== culprit.rank.rank && rank.state === "failed" && rank.signal === "SIGTERM";
+}
+
+/** What to look at first, in a sentence. */
+export function adviceOn({ rank }: Culprit): string {
+  const where = rank.host ?? "its host";
+  if (rank.signal === "SIGKILL") return `A script cannot catch SIGKILL: most often the memory of ${where} or of its container was full (dmesg tells), or the scheduler's limit was reached.`;
+  if (rank.signal !== null && CRASHES.includes(rank.signal)) return "Native code crashed; with PYTHONFAULTHANDLER=1 in the environment it prints where.";
+  if (rank.signal !== null) return `Somebody or something sent it ${rank.signal}.`;
+  if (rank.state === "lost") return `It went silent: look whether ${where} is up and its network works.`;
+  return `What it printed last, its traceback too, is in the job's output after r${rank.rank}].`;
+}
