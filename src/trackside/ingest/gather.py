@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from trackside.errors import ProtocolError
 from trackside.wire.columns import PointBatch
+from trackside.wire.ids import MAX_SERIES
 from trackside.wire.messages import Points
-
-SERIES_LIMIT = 65_536
-"""Series ids a session may use; a larger one is malformed."""
 
 
 class SeriesMap:
@@ -33,8 +31,8 @@ class SeriesMap:
         Raises:
             ProtocolError: an id no session may use.
         """
-        if not 0 <= series < SERIES_LIMIT:
-            raise ProtocolError(f"series id {series}; a session may use 0 to {SERIES_LIMIT - 1}")
+        if not 0 <= series < MAX_SERIES:
+            raise ProtocolError(f"series id {series}; a session may use 0 to {MAX_SERIES - 1}")
         start, size = self.block(session)
         if series >= size:
             start = self._grow(session, start, size, max(16, 2 * size, series + 1))

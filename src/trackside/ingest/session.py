@@ -2,7 +2,8 @@
 
 import msgspec
 
-from trackside.wire.messages import Hello
+from trackside.wire.ids import is_possible_rank
+from trackside.wire.messages import Hello, Identity
 
 ASK_AGAIN_S = 2.0
 """How long frames that leave a gap are refused, waiting for what is missing, before the gap is believed."""
@@ -30,8 +31,8 @@ class Session(msgspec.Struct):
 
     def take_identity(self, hello: Hello) -> None:
         """Who it is, which a process may learn late."""
-        if hello.identity is not None:
-            self.rank, self.generation = hello.identity.rank, hello.identity.generation
+        if (identity := _identity(hello)) is not None:
+            self.rank, self.generation = identity.rank, identity.generation
 
     @property
     def path(self) -> str:
@@ -41,7 +42,7 @@ class Session(msgspec.Struct):
 
 def open_session(hello: Hello) -> Session:
     """A new session from its first frame."""
-    identity = hello.identity
+    identity = _identity(hello)
     return Session(
         role=hello.role,
         rank=-1 if identity is None else identity.rank,
@@ -50,3 +51,9 @@ def open_session(hello: Hello) -> Session:
         live=True,
         greeted=True,
     )
+
+
+def _identity(hello: Hello) -> Identity | None:
+    """Who it says it is; None for an agent, and for what no job can have (the run state says that it was refused)."""
+    told = hello.identity
+    return told if told is not None and is_possible_rank(told.rank, told.world_size, told.generation) else None

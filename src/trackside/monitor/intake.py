@@ -15,6 +15,7 @@ Refuse = Callable[[str, str], None]
 UNNAMED = "unnamed"
 DEVICE_WAIT_S = 1.0
 INT64 = 2**63
+MOST_COUNT = 2**53
 INT32 = 2**31
 
 
@@ -104,8 +105,8 @@ def read_given(name: str, value: Any, read: Callable[[Any], Figure | None], refu
 
 
 def read_count(value: Any) -> int | None:
-    """A count such as of samples: whole, not negative; None for what is none."""
-    count = whole_number(value, INT64)
+    """A count such as of samples: whole, not negative, as the wire takes it; None for what is none."""
+    count = whole_number(value, MOST_COUNT + 1)
     return None if count is None or count < 0 else count
 
 

@@ -193,8 +193,10 @@ class RunMachine:
         return out + handler(self, event.session, event.message, now) if handler else out
 
     def _points_arrived(self, event: inputs.PointsArrived, now: Moment) -> list[Instruction]:
-        out = metrics.take_points(self.state, event.batch, self.root, self._latest, now)
-        return [PublishPoints(event.batch), *out]
+        batch = metrics.of_possible_ranks(event.batch)
+        if not len(batch):
+            return []
+        return [PublishPoints(batch), *metrics.take_points(self.state, batch, self.root, self._latest, now)]
 
     def _ticked(self, event: inputs.Ticked, now: Moment) -> list[Instruction]:
         state = self.state

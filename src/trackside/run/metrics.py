@@ -12,9 +12,10 @@ from trackside.run.events import raise_event
 from trackside.run.inputs import MetricAppeared, Moment
 from trackside.run.outputs import DefineMetric, Instruction, PublishRun
 from trackside.run.state import Metric, Run
-from trackside.run.topology import MAX_RANKS, path_of
+from trackside.run.topology import path_of
 from trackside.wire.columns import NO_EPOCH, PointBatch
 from trackside.wire.documents import MetricEntry
+from trackside.wire.ids import MAX_RANKS
 from trackside.wire.messages import Level
 from trackside.wire.values import to_json_number
 
@@ -104,10 +105,7 @@ def define_metric(run: Run, appeared: MetricAppeared) -> list[Instruction]:
 def take_points(
     run: Run, batch: PointBatch, root: CohortWindow, latest: LatestValues, now: Moment
 ) -> list[Instruction]:
-    """Take values of any ranks."""
-    batch = _possible(batch)
-    if not len(batch):
-        return []
+    """Take values of any ranks a job can have."""
     for grouped in group(batch):
         root.add_grouped(grouped)
         _count(run, grouped)
@@ -116,7 +114,7 @@ def take_points(
     return _note_non_finite(run, batch, now)
 
 
-def _possible(batch: PointBatch) -> PointBatch:
+def of_possible_ranks(batch: PointBatch) -> PointBatch:
     """Without values of ranks that no job can have: a session that was refused may still send."""
     keep = (batch.rank >= 0) & (batch.rank < MAX_RANKS)
     return batch if keep.all() else select_rows(batch, keep)

@@ -7,11 +7,9 @@ from trackside.run.inputs import Moment
 from trackside.run.outputs import DefineRank, Instruction, PublishEvent, PublishRun, Reply
 from trackside.run.state import Host, Rank, Run, Session
 from trackside.wire import messages
-from trackside.wire.ids import ROOT_PATH, host_path, rank_label, rank_path
+from trackside.wire.ids import MAX_RANKS, ROOT_PATH, host_path, is_possible_rank, rank_label, rank_path
 
 MAX_HOST_NAME = 255
-MAX_RANKS = 65_536
-"""Ranks of one job; tables are as wide as the highest rank."""
 
 
 def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instruction]:
@@ -51,7 +49,7 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
 
 
 def _is_possible(identity: messages.Identity) -> bool:
-    return 0 <= identity.rank < identity.world_size <= MAX_RANKS and identity.generation >= 0
+    return is_possible_rank(identity.rank, identity.world_size, identity.generation)
 
 
 def start_worker(run: Run, session: bytes, message: messages.WorkerStarted, now: Moment) -> list[Instruction]:

@@ -4,7 +4,7 @@ import msgspec
 
 from trackside.errors import ProtocolError
 from trackside.wire import codec, messages
-from trackside.wire.ids import rank_path
+from trackside.wire.ids import MAX_SERIES, is_possible_rank, rank_path
 
 
 class RolledSession(msgspec.Struct, kw_only=True):
@@ -51,7 +51,7 @@ class SessionRoll:
                 return None
             if envelope.kind == "points":
                 defs = _definitions.decode(envelope.body).defs
-                known.names.update({entry.id: entry.name for entry in defs})
+                known.names.update({entry.id: entry.name for entry in defs if 0 <= entry.id < MAX_SERIES})
         except (ProtocolError, msgspec.DecodeError, RecursionError):
             return None
         known.seq = max(known.seq, envelope.seq)
@@ -83,6 +83,9 @@ class SessionRoll:
         if not isinstance(hello, messages.Hello):
             return
         known = self.sessions.setdefault(session, RolledSession())
-        if hello.identity is not None and known.rank is None:
-            known.rank, known.generation = hello.identity.rank, hello.identity.generation
-            known.path = rank_path(hello.host.host, hello.identity.rank)
+        told = hello.identity
+        if told is None or known.rank is not None:
+            return
+        if is_possible_rank(told.rank, told.world_size, told.generation):
+            known.rank, known.generation = told.rank, told.generation
+            known.path = rank_path(hello.host.host, told.rank)

@@ -1,6 +1,6 @@
 """Envelopes: decoded first, so that an unknown kind is skipped and a wrong version refused before a body is read."""
 
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 
@@ -9,6 +9,8 @@ from trackside.wire import messages
 
 PROTOCOL = 1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_SEQ = 2**40
+"""A million frames a second for twelve days; a sender that is further on is none of ours."""
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -16,7 +18,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     protocol: int
     kind: str
-    seq: int
+    seq: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
     """Position in the session's durable order, from 1; 0 for what is not acknowledged."""
     body: msgspec.Raw
 

@@ -5,6 +5,11 @@ import secrets
 
 ROOT_PATH = "root"
 SESSION_BYTES = 16
+MAX_RANKS = 65_536
+"""Ranks of one job; tables are as wide as the highest rank."""
+MAX_SERIES = 65_536
+"""Series ids of one session, from 0."""
+_MOST_GENERATION = 2**31 - 1
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -12,6 +17,11 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 def new_session() -> bytes:
     """A fresh identity of one link of one process: 16 bytes that never begin with zero (ZeroMQ keeps those)."""
     return b"s" + secrets.token_bytes(SESSION_BYTES - 1)
+
+
+def is_possible_rank(rank: int, world_size: int, generation: int) -> bool:
+    """Whether a job can have this rank: what is outside would not fit the columns that hold it."""
+    return 0 <= rank < world_size <= MAX_RANKS and 0 <= generation <= _MOST_GENERATION
 
 
 def slug(text: str, fallback: str = "run", limit: int = 60) -> str:

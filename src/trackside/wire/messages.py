@@ -7,13 +7,18 @@ its monotonic clock, memory bytes, ratios 0 to 1. None means unknown.
 Sequenced messages (`SEQUENCED`) are journaled, acknowledged and sent again until they are; the others are not.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 Level = Literal["info", "warn", "critical"]
 Reduction = Literal["mean", "sum", "min", "max", "last"]
 Role = Literal["rank", "agent"]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number as the run folder's columns hold it; a message with another one is malformed."""
+Epoch = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""How many, or how many bytes; sums of them stay whole numbers in every language."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -26,12 +31,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Who a process is in the job, and which environment said so."""
 
-    rank: int
-    local_rank: int
-    world_size: int
-    generation: int = 0
+    rank: Whole
+    local_rank: Whole
+    world_size: Whole
+    generation: Whole = 0
     """Elastic restart count; 0 for the first start."""
-    node_rank: int | None = None
+    node_rank: Whole | None = None
     source: str = "single process"
     """The variables the identity was taken from, for people: `torchrun (RANK, LOCAL_RANK, …)`."""
     job: str | None = None
@@ -45,16 +50,16 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     machine_id: str
     """Stable per machine (or container); tells two hosts of one name apart."""
     cpu_model: str | None = None
-    cpu_threads: int | None = None
-    memory_bytes: int | None = None
+    cpu_threads: Count | None = None
+    memory_bytes: Count | None = None
     platform: str | None = None
 
 
 class ProcessFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is; shown under Config."""
 
-    pid: int
-    parent_pid: int | None = None
+    pid: Whole
+    parent_pid: Whole | None = None
     started_at: float | None = None
     python: str | None = None
     torch: str | None = None
@@ -85,7 +90,7 @@ class Hello(Message, frozen=True, kw_only=True, tag="hello"):
 class SeriesDef(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A metric's entry in a session's dictionary; sent once, before or with its first value."""
 
-    id: int
+    id: Whole
     name: str
     unit: str | None = None
     reduction: Reduction = "mean"
@@ -118,11 +123,11 @@ class Points(Message, frozen=True, kw_only=True, tag="points"):
 class EpochReport(Message, frozen=True, kw_only=True, tag="epoch"):
     """One rank's epoch, closed (or amended: the later report wins)."""
 
-    epoch: int
+    epoch: Epoch
     metrics: dict[str, float]
     """This rank's mean of each metric over the epoch, or the value given to `log_epoch`."""
-    batches: int = 0
-    samples: int | None = None
+    batches: Count = 0
+    samples: Count | None = None
     seconds: float | None = None
     """Duration of the epoch on this rank."""
     work_seconds: float | None = None
@@ -158,7 +163,7 @@ class StepTimes(Message, frozen=True, kw_only=True, tag="step times"):
 class ModuleTimes(Message, frozen=True, kw_only=True, tag="module times"):
     """Means of what the modules of the watched graph cost on this rank; the latest replaces those before."""
 
-    passes: int
+    passes: Count
     """Passes measured, warm-up left out."""
     on_device: bool = False
     """Whether device events were read, not the host's clock."""
@@ -177,16 +182,16 @@ class ModuleTimes(Message, frozen=True, kw_only=True, tag="module times"):
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU over one sampling interval. A figure that could not be read is None, never 0."""
 
-    index: int
+    index: Whole
     """Physical index of the driver."""
     uuid: str | None = None
     name: str | None = None
     util: float | None = None
     """Mean ratio of the interval; None on MIG slices."""
     util_peak: float | None = None
-    memory_used: int | None = None
-    memory_peak: int | None = None
-    memory_total: int | None = None
+    memory_used: Count | None = None
+    memory_peak: Count | None = None
+    memory_total: Count | None = None
     temperature: float | None = None
     """Degrees Celsius."""
     power: float | None = None
@@ -208,8 +213,8 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs this container may use; may be fractional under a quota."""
     cpu_limit_source: str | None = None
     """What makes it so many: `host`, `affinity`, `cgroup v1` or `cgroup v2`."""
-    memory_used: int | None = None
-    memory_total: int | None = None
+    memory_used: Count | None = None
+    memory_total: Count | None = None
     """The tighter of the machine's and the container's limit."""
     memory_limit_source: str | None = None
     """`host`, `cgroup v1` or `cgroup v2`."""
@@ -219,9 +224,9 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
     disk_read: float | None = None
     """Bytes a second."""
     disk_written: float | None = None
-    disk_used: int | None = None
+    disk_used: Count | None = None
     """Of the file system that holds the working directory."""
-    disk_total: int | None = None
+    disk_total: Count | None = None
     gpus: list[GpuSample] = []
 
 
@@ -230,13 +235,13 @@ class RankSample(msgspec.Struct, frozen=True, kw_only=True):
 
     cpu: float | None = None
     """Share of the host's usable CPUs that the process tree used."""
-    memory: int | None = None
+    memory: Count | None = None
     """Resident bytes of the process tree."""
-    processes: int | None = None
+    processes: Count | None = None
     gpu: GpuSample | None = None
-    torch_allocated: int | None = None
-    torch_reserved: int | None = None
-    torch_peak: int | None = None
+    torch_allocated: Count | None = None
+    torch_reserved: Count | None = None
+    torch_peak: Count | None = None
 
 
 class ResourceSample(Message, frozen=True, kw_only=True, tag="resources"):
@@ -246,21 +251,21 @@ class ResourceSample(Message, frozen=True, kw_only=True, tag="resources"):
     interval_seconds: float
     host: HostSample | None = None
     rank: RankSample | None = None
-    of_rank: int | None = None
+    of_rank: Whole | None = None
     """The rank that `rank` describes when an agent reports for it; None: the sender's own."""
 
 
 class PortWish(Message, frozen=True, kw_only=True, tag="port"):
     """A wish for a live page; None: the default port."""
 
-    port: int | None = None
+    port: Whole | None = None
 
 
 class SetMetadata(Message, frozen=True, kw_only=True, tag="metadata"):
     """Metadata of the user as JSON text. `watched` is what `watch` adds (parameter counts)."""
 
     text: str | None = None
-    watched: dict[str, int] | None = None
+    watched: dict[str, Whole] | None = None
 
 
 class SetGraph(Message, frozen=True, kw_only=True, tag="graph"):
@@ -283,8 +288,8 @@ class SetHardware(Message, frozen=True, kw_only=True, tag="hardware"):
 class SetPlan(Message, frozen=True, kw_only=True, tag="plan"):
     """How long the job means to run, its name and its configuration."""
 
-    epochs: int | None = None
-    steps: int | None = None
+    epochs: Whole | None = None
+    steps: Whole | None = None
     name: str | None = None
     project: str | None = None
     config: str | None = None
@@ -308,7 +313,7 @@ class Notice(Message, frozen=True, kw_only=True, tag="notice"):
     """Class of the event: `records dropped`, `value refused`, …"""
     text: str
     level: Level = "warn"
-    count: int = 1
+    count: Count = 1
 
 
 class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
@@ -316,7 +321,7 @@ class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
 
     time: float
     clean: bool = True
-    dropped_points: int = 0
+    dropped_points: Count = 0
     signal: str | None = None
     """The signal that ended the script, where Python made an exception of it: `SIGINT`."""
     leaving: bool = False
@@ -329,20 +334,20 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat"):
     sent_at: float
     uptime_seconds: float
     """Monotonic time since the session began."""
-    step: int | None = None
-    epoch: int | None = None
+    step: Whole | None = None
+    epoch: Epoch | None = None
     phase: str | None = None
     """What the rank is doing: a phase, `step` for what is in none, `between steps`, a user's own."""
-    batches: int = 0
-    samples: int | None = None
+    batches: Count = 0
+    samples: Count | None = None
     phases: dict[str, float] = {}
     """Seconds spent in each phase since the start."""
     step_seconds: float | None = None
     """Mean wall time of the last steps."""
     own_step_seconds: float | None = None
     """The same without waiting for peers; None when it cannot be told."""
-    buffered_points: int = 0
-    dropped_points: int = 0
+    buffered_points: Count = 0
+    dropped_points: Count = 0
     clock_offset: float | None = None
     """Controller's wall clock minus the rank's, seconds."""
     round_trip: float | None = None
@@ -352,17 +357,17 @@ class WorkerStarted(Message, frozen=True, kw_only=True, tag="worker started"):
     """The launcher's agent started a rank."""
 
     identity: Identity
-    pid: int
+    pid: Whole
     time: float
 
 
 class WorkerExited(Message, frozen=True, kw_only=True, tag="worker exited"):
     """A rank's process has gone. Exactly one of `exit_code` and `signal` is set."""
 
-    rank: int
-    generation: int
+    rank: Whole
+    generation: Whole
     time: float
-    exit_code: int | None = None
+    exit_code: Whole | None = None
     signal: str | None = None
     """Signal name such as `SIGKILL`."""
     for_restart: bool = False
@@ -372,15 +377,15 @@ class WorkerExited(Message, frozen=True, kw_only=True, tag="worker exited"):
 class WorkerAlive(Message, frozen=True, kw_only=True, tag="worker alive"):
     """The launcher's agent sees these ranks' processes; a sign of life for scripts without a `Monitor`."""
 
-    ranks: list[int]
-    generation: int
+    ranks: list[Whole]
+    generation: Whole
 
 
 class JobEnded(Message, frozen=True, kw_only=True, tag="job ended"):
     """The launcher's own end: what it will exit with, or the signal that ended it."""
 
     time: float
-    exit_code: int | None = None
+    exit_code: Whole | None = None
     signal: str | None = None
 
 
@@ -396,7 +401,7 @@ class Welcome(Message, frozen=True, kw_only=True, tag="welcome"):
     """Absolute path of the run folder, on the controller's host."""
     machine_id: str
     """The controller's machine."""
-    durable_seq: int
+    durable_seq: Whole
     """Highest sequence of this session that is on disk."""
     primary: bool = False
     """Whether this session prints the job's lines."""
@@ -407,7 +412,7 @@ class Welcome(Message, frozen=True, kw_only=True, tag="welcome"):
 class Ack(Message, frozen=True, kw_only=True, tag="ack"):
     """Everything up to `durable_seq` is on disk."""
 
-    durable_seq: int
+    durable_seq: Whole
 
 
 class Pong(Message, frozen=True, kw_only=True, tag="pong"):
@@ -423,7 +428,7 @@ class Appoint(Message, frozen=True, kw_only=True, tag="appoint"):
     """Whether this session samples its host."""
 
     sample_host: bool
-    spared: list[int] = []
+    spared: list[Whole] = []
     """For an agent: the host's ranks that it leaves alone, since they sample themselves or want it not at all."""
 
 

@@ -9,13 +9,21 @@ def session_id(number: int) -> bytes:
     return b"s" + number.to_bytes(15, "big")
 
 
-def hello(rank: int = 0, *, session: bytes | None = None, run: str | None = "run-a", generation: int = 0) -> bytes:
+def hello(
+    rank: int = 0,
+    *,
+    session: bytes | None = None,
+    run: str | None = "run-a",
+    generation: int = 0,
+    identity: messages.Identity | None = None,
+) -> bytes:
+    own = messages.Identity(rank=rank, local_rank=rank, world_size=8, generation=generation)
     return codec.encode(
         messages.Hello(
             session=session_id(rank) if session is None else session,
             role="rank",
             run=run,
-            identity=messages.Identity(rank=rank, local_rank=rank, world_size=8, generation=generation),
+            identity=identity or own,
             host=messages.HostFacts(host="node-a", machine_id="m-a"),
             process=messages.ProcessFacts(pid=100 + rank),
             sent_at=1000.0,

@@ -51,6 +51,9 @@ def test_prolog_doctype_and_old_links_are_understood():
         "</svg><img src=x onerror=alert(1)><svg>",
         "<desc><![CDATA[</desc><script>alert(1)</script>]]></desc>",
         '<svg onload="alert(1)"><path d="M0 0"/></svg>',
+        '<rect style="mask:image-set(&quot;http://evil.example/a&quot; 1x)"/>',
+        '<rect mask="src(&quot;http://evil.example/a&quot;)"/>',
+        '<rect style="fill:u\\72l(http://evil.example/a)"/>',
         "<text>\x1b[31mred\x07</text>",
         "<!--><script>alert(1)</script>-->",
     ],
@@ -90,3 +93,51 @@ def test_what_is_no_drawing_is_none(text):
 def test_a_small_picture_inside_stays():
     picture = '<image href="data:image/png;base64,iVBORw0KGgo=" width="4"></image>'
     assert picture in clean_svg(f"<svg>{picture}</svg>")
+
+
+def _swelling(levels: int) -> str:
+    """Each group draws the one before it ten times."""
+    groups = "".join(f'<g id="a{n}">{f"""<use href="#a{n - 1}"/>""" * 10}</g>' for n in range(1, levels))
+    return f'<svg><g id="a0"><path d="M0 0"/></g>{groups}</svg>'
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        _swelling(12),
+        _swelling(12).replace('<use href="#a', '<rect fill="url(#a').replace('"/>', ')"/>'),
+        "<svg>" + "<g>" * 100_000 + "</g>" * 100_000 + "</svg>",
+        "<svg>" + "<g>" * 30_000,
+        "<svg><g " + " ".join(f"a{n}=''" for n in range(30_000)) + "/></svg>",
+        "<svg><g " + " ".join(f"a{n}" for n in range(30_000)) + "/></svg>",
+        "<svg><desc><![CDATA[><g " + " ".join(f"a{n}" for n in range(30_000)) + "/>]]></desc></svg>",
+        "<svg>" + "<path/>" * 150_000 + "</svg>",
+        "<svg>" + "".join(f'<g id="a{n}"><use href="#a{n - 1}"/></g>' for n in range(3000)) + "</svg>",
+    ],
+    ids=["use", "paint", "deep", "open", "attributes", "bare attributes", "cdata", "many", "chain"],
+)
+def test_a_drawing_that_swells_is_no_drawing(bomb):
+    """Cleaning takes bounded time, and what is left takes a browser bounded time to draw."""
+    cleaned = clean_svg(bomb)
+    assert cleaned is None or len(cleaned) < 500_000
+
+
+def test_entities_swell_nothing_and_read_no_file(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("do not tell")
+    names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    laughs = f'<!DOCTYPE svg [<!ENTITY e0 "ha">{names}]><svg><text>&e11;</text></svg>'
+    reads = f'<!DOCTYPE svg [<!ENTITY e SYSTEM "{secret.as_uri()}">]><svg><text>&e;</text></svg>'
+    for text in (laughs, reads):
+        cleaned = clean_svg(text)
+        assert cleaned is None or (len(cleaned) < 1000 and "do not tell" not in cleaned)
+
+
+def test_a_ring_of_references_is_drawn_once():
+    ring = '<svg><g id="a"><use href="#b"></use></g><g id="b"><use href="#a"></use></g></svg>'
+    assert clean_svg(ring).endswith(ring.removeprefix("<svg>"))
+
+
+def test_an_editors_own_elements_are_left_out():
+    text = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:i="urn:i"><i:g><path/></i:g><path d="M0 0"/></svg>'
+    assert clean_svg(text) == '<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"></path></svg>'

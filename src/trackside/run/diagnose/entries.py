@@ -14,6 +14,8 @@ Array = npt.NDArray[Any]
 MOST_PHASES = 64
 """Phases a message may name; a message with more is malformed."""
 HIGHEST_STEP = 1 << 53
+LONGEST_S = 1e9
+"""More than thirty years: longer durations are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def _joined(phases: tuple[str, ...], group: list[tuple[int, StepTimes]]) -> Entr
 def known_times(seconds: Array) -> Array:
     """The durations, with NaN for what can be none."""
     with np.errstate(invalid="ignore"):
-        return np.where((seconds >= 0) & (seconds < np.inf), seconds, np.nan)
+        return np.where((seconds >= 0) & (seconds < LONGEST_S), seconds, np.nan)
 
 
 def _clean(entries: Entries) -> Entries:
