@@ -196,7 +196,8 @@ class RunMachine:
         batch = metrics.of_possible_ranks(event.batch)
         if not len(batch):
             return []
-        return [PublishPoints(batch), *metrics.take_points(self.state, batch, self.root, self._latest, now)]
+        out = metrics.take_points(self.state, batch, self.root, self._latest, now)
+        return [PublishPoints(batch), *out]
 
     def _ticked(self, event: inputs.Ticked, now: Moment) -> list[Instruction]:
         state = self.state
