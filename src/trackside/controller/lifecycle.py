@@ -18,6 +18,7 @@ from trackside.controller.durable import DurableMarks
 from trackside.controller.ending import Ending
 from trackside.controller.identity import save_identity
 from trackside.controller.intake import find_spools, take_in_spools
+from trackside.controller.limits import LimitWatch
 from trackside.controller.source import LiveSource
 from trackside.controller.watch import ParentWatch, SessionWatch, is_running
 from trackside.controller.website import Site, Website
@@ -30,7 +31,7 @@ from trackside.server.assets import read_files
 from trackside.server.hub import Hub
 from trackside.sinks.live import LiveSink
 from trackside.sinks.plugins import PluginSink, start_plugins
-from trackside.sinks.prometheus import write_metrics
+from trackside.sinks.prometheus import take_scrape
 from trackside.sinks.report import ReportSink
 from trackside.sinks.terminal import TerminalSink
 from trackside.store import Resumption, SeriesReader, StoreStatus, StoreWriter
@@ -65,6 +66,7 @@ class Controller:
         self._gone: list[inputs.ProcessGone] = []
         """Seen to have ended at the last look; told at the next, when what they had sent has arrived."""
         self._plugins: list[PluginSink] = []
+        self._limits: LimitWatch | None = None
         self._writer = self._make_writer()
         self._frames = FrameReader(
             self.identity.run,
@@ -122,7 +124,7 @@ class Controller:
             self._source,
             self._hub,
             report=self._report,
-            prometheus=lambda: write_metrics(self._source, resume.present().wall),
+            prometheus=lambda: take_scrape(self._source, resume.present().wall).text,
             said=self._page_said,
         )
 
@@ -154,6 +156,7 @@ class Controller:
         self._dispatch.sinks = [LiveSink(self._hub, page), self._report, *self._plugins]
         if self._resumption is not None:
             self._replay(self._resumption)
+        self._limits = LimitWatch(self._counters)
         self._listener.start(loop)
         self._document.write_if_due(resume.present().mono)
         ready()
@@ -224,7 +227,8 @@ class Controller:
         self._listener.nudge()
         gone = self._gone
         self._gone = [inputs.ProcessGone(key, how.exit_code, how.signal) for key, how in self._sessions.take_gone()]
-        self.apply([*self._frames.take(), *gone, inputs.Ticked()])
+        limits = () if self._limits is None else self._limits.look(resume.present().mono)
+        self.apply([*self._frames.take(), *gone, *limits, inputs.Ticked()])
         if self._parent is not None:
             self._parent.poll()
         self._heat.write_if_due(resume.present().mono)
@@ -328,10 +332,14 @@ class Controller:
         status = self._writer.status()
         return {
             **msgspec.structs.asdict(self._frames.counters),
+            **self._hub.counters(),
+            **self._website.tally.counters(),
             "points": status.points,
             "segments": status.segments,
             "store_waiting_bytes": status.waiting_bytes,
             "store_dropped_frames": status.dropped_frames,
+            "store_dropped_points": status.dropped_points,
+            "store_dropped_records": status.dropped_records,
             "journal_bytes": status.journal_bytes,
             **{f"failures_of_{name.replace(' ', '_')}": count for name, count in self._dispatch.failures.items()},
             **{f"dropped_calls_of_{sink.name}": sink.dropped_calls for sink in self._plugins},

@@ -7,6 +7,7 @@ from trackside.run.machine import RunMachine
 from trackside.store import SeriesQuery, SeriesReader, plan_baked
 from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
+    MOST_LATEST_VALUES,
     EpochRecord,
     EventRecord,
     GraphDocument,
@@ -55,8 +56,8 @@ class LiveSource:
     def run(self) -> RunDocument:
         return self._machine.run_document(self._now())
 
-    def ranks(self) -> list[RankEntry]:
-        return self._machine.rank_entries(self._now())
+    def ranks(self, path: str = ROOT_PATH) -> list[RankEntry]:
+        return self._machine.rank_entries(self._now(), path)
 
     def metrics(self) -> list[MetricEntry]:
         return self._machine.metric_entries()
@@ -83,8 +84,8 @@ class LiveSource:
         """The sanitised picture; None: there is none, or nothing harmless was in it."""
         self._svg = cleaned
 
-    def last_values(self) -> list[tuple[str, int, str, float]]:
-        return self._machine.last_values()
+    def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+        return self._machine.last_values(most)
 
     def counters(self) -> dict[str, int]:
         return self._count()

@@ -19,7 +19,8 @@ from trackside.server.hub import Hub
 from trackside.server.listener import WebServer
 from trackside.server.port import bind_port, own_names
 from trackside.server.security import Access
-from trackside.sinks.prometheus import write_metrics
+from trackside.server.tally import Tally
+from trackside.sinks.prometheus import take_scrape
 from trackside.sinks.protocol import RunSource
 from trackside.sinks.report import ReportSink
 from trackside.sinks.svg import clean_svg
@@ -97,11 +98,18 @@ class Viewer:
             is_final=lambda: self._folder.has_ended,
         )
         access = Access(self._source.run().id, own_names(), self._config.allowed_hosts, self._token)
+        tally = Tally()
         app = make_app(
-            self._source, hub, access, read_assets(), report, lambda: write_metrics(self._source, time.time())
+            self._source,
+            hub,
+            access,
+            read_assets(),
+            report,
+            lambda: take_scrape(self._source, time.time()).text,
+            tally,
         )
         host = "127.0.0.1" if self._config.bind == "localhost" else self._config.bind
-        server = WebServer(app, bind_port(host, self._config.port))
+        server = WebServer(app, bind_port(host, self._config.port), tally)
         server.start()
         address = PageAddress(self._config.bind, server.port, self._token)
         ready(address.url(), address.line())

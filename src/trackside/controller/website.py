@@ -13,6 +13,7 @@ from trackside.server.hub import Hub
 from trackside.server.listener import WebServer
 from trackside.server.port import DEFAULT_PORT, bind_port, own_names
 from trackside.server.security import Access
+from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Website:
         source: what there is to show.
         hub: what changes.
         report: makes the report.
-        prometheus: makes the Prometheus text.
+        prometheus: takes down what the Prometheus text says, and returns what makes it.
         said: called with what came of a wish.
     """
 
@@ -49,7 +50,7 @@ class Website:
         source: RunSource,
         hub: Hub,
         report: "ReportMaker",
-        prometheus: Callable[[], str],
+        prometheus: Callable[[], Callable[[], str]],
         said: Callable[[PageBound | PageBindFailed], None],
     ) -> None:
         self._site = site
@@ -59,6 +60,8 @@ class Website:
         self._prometheus = prometheus
         self._said = said
         self._server: WebServer | None = None
+        self.tally = Tally()
+        """What its server counts."""
 
     @property
     def is_open(self) -> bool:
@@ -76,7 +79,7 @@ class Website:
         except (TracksideError, OSError) as error:
             self._said(PageBindFailed(DEFAULT_PORT if wanted is None else wanted, str(error)))
             return
-        self._server = WebServer(self._app(), listening)
+        self._server = WebServer(self._app(), listening, self.tally)
         self._server.start()
         address = PageAddress(self._site.bind, self._server.port, self._site.token)
         self._said(PageBound(host, self._server.port, address.line()))
@@ -92,4 +95,4 @@ class Website:
         from trackside.server.assets import read_assets
 
         access = Access(self._site.run, own_names(), self._site.allowed_hosts, self._site.token)
-        return make_app(self._source, self._hub, access, read_assets(), self._report, self._prometheus)
+        return make_app(self._source, self._hub, access, read_assets(), self._report, self._prometheus, self.tally)

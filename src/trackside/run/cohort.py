@@ -230,12 +230,14 @@ class CohortWindow:
     Args:
         ranks: whose values count; None: everybody's.
         steps: of each metric that stay open to late ranks; fewer cost less memory (85 bytes a step).
+        rows: steps of all metrics together.
 
     Threads: one at a time.
     """
 
-    def __init__(self, ranks: frozenset[int] | None = None, steps: int = WINDOW_STEPS) -> None:
+    def __init__(self, ranks: frozenset[int] | None = None, steps: int = WINDOW_STEPS, rows: int = WINDOW_ROWS) -> None:
         self._steps = self._limit = steps
+        self._most_rows = rows
         self._ranks = None if ranks is None else np.array(sorted(ranks), np.int32)
         self._windows: dict[int, MetricWindow] = {}
         self._changed: set[int] = set()
@@ -257,7 +259,7 @@ class CohortWindow:
 
     def _open(self, metric: int) -> MetricWindow:
         """A further metric; with very many, all of them keep fewer steps."""
-        limit = max(FEWEST_STEPS, min(self._steps, WINDOW_ROWS // (len(self._windows) + 1)))
+        limit = max(FEWEST_STEPS, min(self._steps, self._most_rows // (len(self._windows) + 1)))
         if limit < self._limit // 2 or limit == FEWEST_STEPS < self._limit:
             self._limit = limit
             for window in self._windows.values():

@@ -58,6 +58,24 @@ class FrameRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitReached:
+    """Something was left out, since there was too much of it."""
+
+    kind: str
+    text: str
+    """For people, with how much it is by now."""
+    count: int
+    """How much more it is than last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPassed:
+    """For a while nothing of the kind has been left out."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class SinkFailed:
     """A sink raised or blocked."""
 
@@ -138,6 +156,8 @@ Input = (
     | MetricAppeared
     | PointsArrived
     | FrameRefused
+    | LimitReached
+    | LimitPassed
     | SinkFailed
     | PageBound
     | PageBindFailed

@@ -120,9 +120,9 @@ class RunMachine:
         """`/api/v1/run`."""
         return view.run_document(self.state, self._merged.of(self.state), self.diagnoser.document(), now)
 
-    def rank_entries(self, now: Moment) -> list[documents.RankEntry]:
-        """`/api/v1/ranks`."""
-        return view.rank_entries(self.state, self.diagnoser, now)
+    def rank_entries(self, now: Moment, path: str = ROOT_PATH) -> list[documents.RankEntry]:
+        """`/api/v1/ranks`, of the ranks at or below a path."""
+        return view.rank_entries(self.state, self.diagnoser, now, path)
 
     def heat(self, path: str) -> documents.HeatAnswer:
         """`/api/v1/heat?path=`."""
@@ -153,24 +153,21 @@ class RunMachine:
         """The user's SVG as it arrived, not yet sanitised."""
         return self.state.svg
 
-    def last_values(self) -> list[tuple[str, int, str, float]]:
-        """(metric, rank, host, latest value) of every cell that has one."""
-        out = []
+    def last_values(self, most: int = documents.MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+        """(metric, rank, host, latest value) of every cell that has one, of whole metrics, at most `most` of them."""
+        out: list[tuple[str, int, str, float]] = []
         for metric in self.state.metrics.values():
-            for number in self._latest.ranks_with(metric.id):
-                rank = self.state.ranks.get(number)
-                if rank is not None:
-                    out.append((metric.name, number, rank.host or "", float(self._latest.value[metric.id, number])))
+            numbers = [number for number in self._latest.ranks_with(metric.id) if number in self.state.ranks]
+            if len(out) + len(numbers) > most:
+                break
+            for number, value in zip(numbers, self._latest.of(metric.id, numbers) if numbers else (), strict=True):
+                out.append((metric.name, number, self.state.ranks[number].host or "", value))
         return out
 
     def ranks_below(self, path: str) -> frozenset[int] | None:
         """Ranks at or below a path; None for an unknown path (the root is always known)."""
-        found = frozenset(
-            rank.rank
-            for rank in self.state.ranks.values()
-            if path in ("root", topology.path_of(rank)) or topology.path_of(rank).startswith(path + "/")
-        )
-        return found if found or path == "root" else None
+        found = frozenset(rank.rank for rank in topology.ranks_at(self.state, path))
+        return found if found or path == ROOT_PATH else None
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 
@@ -222,6 +219,12 @@ class RunMachine:
 
     def _frame_refused(self, event: inputs.FrameRefused, now: Moment) -> list[Instruction]:
         return raise_event(self.state, now, event.kind, event.text, severity="warn", path=event.path)
+
+    def _limit_reached(self, event: inputs.LimitReached, now: Moment) -> list[Instruction]:
+        return raise_event(self.state, now, event.kind, event.text, severity="warn", count=event.count, active=True)
+
+    def _limit_passed(self, event: inputs.LimitPassed, now: Moment) -> list[Instruction]:
+        return clear_event(self.state, event.kind, ROOT_PATH)
 
     def _sink_failed(self, event: inputs.SinkFailed, now: Moment) -> list[Instruction]:
         text = f"the sink {event.sink} failed: {event.reason}"
@@ -390,6 +393,8 @@ class RunMachine:
         inputs.MetricAppeared: _metric_appeared,
         inputs.PointsArrived: _points_arrived,
         inputs.FrameRefused: _frame_refused,
+        inputs.LimitReached: _limit_reached,
+        inputs.LimitPassed: _limit_passed,
         inputs.SinkFailed: _sink_failed,
         inputs.PageBound: _page_bound,
         inputs.PageBindFailed: _page_bind_failed,

@@ -131,6 +131,23 @@ def ranks_in_order(run: Run) -> list[Rank]:
     return [run.ranks[number] for number in sorted(run.ranks)]
 
 
+def ranks_at(run: Run, path: str) -> list[Rank]:
+    """Ranks at or below a path, by number."""
+    if path == ROOT_PATH:
+        return ranks_in_order(run)
+    _, is_numbered, number = path.rpartition("/rank")
+    rank = (
+        run.ranks.get(int(number))
+        if is_numbered and number.isascii() and number.isdigit() and len(number) < 9
+        else None
+    )
+    if rank is not None and path_of(rank) == path:
+        return [rank]
+    host = path.removeprefix(f"{ROOT_PATH}/")
+    below = [rank for rank in run.ranks.values() if rank.host == host] if host_path(host) == path else []
+    return sorted(below, key=lambda rank: rank.rank)
+
+
 def _best_sampler(run: Run, host: Host) -> bytes | None:
     """An agent's session before a rank's, the lowest rank before the others; nobody where every rank wants no sampling."""
     ranks = [known for known in run.sessions.values() if known.host == host.name and known.rank is not None]

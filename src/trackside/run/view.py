@@ -9,8 +9,9 @@ from trackside.run.inputs import Moment
 from trackside.run.pace import batch_shares, eta_seconds, phase_means, slowest_step, throughput_of, wall_throughput
 from trackside.run.resources import is_fresh
 from trackside.run.state import Rank, Run
-from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_in_order
+from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_at
 from trackside.wire.documents import Diagnosis, RankCounts, RankEntry, RankGpu, RunDocument
+from trackside.wire.ids import ROOT_PATH
 from trackside.wire.messages import GpuSample
 
 
@@ -61,9 +62,9 @@ def run_document(run: Run, metadata: Any, diagnosis: Diagnosis | None, now: Mome
     )
 
 
-def rank_entries(run: Run, opinion: Opinion, now: Moment) -> list[RankEntry]:
-    """`/api/v1/ranks`."""
-    shares, ranks = batch_shares(run), ranks_in_order(run)
+def rank_entries(run: Run, opinion: Opinion, now: Moment, path: str = ROOT_PATH) -> list[RankEntry]:
+    """`/api/v1/ranks`, of the ranks at or below a path."""
+    shares, ranks = batch_shares(run), ranks_at(run, path)
     suggested, verdicts = opinion.suggested_shares(), opinion.worst_by_path([path_of(rank) for rank in ranks])
     entries = [_entry(run, rank, shares.get(rank.rank), now) for rank in ranks]
     if not (suggested or verdicts):

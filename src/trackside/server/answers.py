@@ -1,5 +1,6 @@
 """Answers: JSON as msgspec writes it, compressed when large, and errors in one form."""
 
+import asyncio
 import gzip
 from collections.abc import Mapping
 
@@ -11,6 +12,8 @@ from starlette.responses import Response
 from trackside.wire.documents import ErrorBody, ErrorDocument
 
 COMPRESS_BYTES = 4096
+LARGE_BYTES = 262_144
+"""From here on a document is compressed beside the loop."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -43,18 +46,18 @@ def encode(document: object) -> bytes:
     return _encoder.encode(document)
 
 
-def json(request: Request, document: object) -> Response:
+async def json(request: Request, document: object) -> Response:
     """A document as an answer that nobody stores."""
-    return body(request, encode(document), "application/json")
+    return await body(request, encode(document), "application/json")
 
 
-def body(request: Request, content: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+async def body(request: Request, content: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
     """Content that changes from moment to moment, compressed when it is large and the client can."""
     answer = Response(content, headers={"Cache-Control": "no-store", **(headers or {})}, media_type=media_type)
     if len(content) >= COMPRESS_BYTES:
         answer.headers["Vary"] = "Accept-Encoding"
         if accepts_gzip(request):
-            return compressed(answer)
+            return compressed(answer) if len(content) < LARGE_BYTES else await asyncio.to_thread(compressed, answer)
     return answer
 
 

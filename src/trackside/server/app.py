@@ -20,11 +20,13 @@ from trackside.server.routes.run import RunRoutes
 from trackside.server.routes.series import SeriesRoute
 from trackside.server.routes.stream import StreamRoute
 from trackside.server.security import Access, Guard
+from trackside.server.shared import SharedAnswer
+from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-WriteMetrics = Callable[[], str]
+TakeScrape = Callable[[], Callable[[], str]]
 
 
 class ReportMaker(Protocol):
@@ -43,7 +45,8 @@ def make_app(
     access: Access,
     assets: Mapping[str, Asset],
     report: ReportMaker,
-    prometheus: WriteMetrics,
+    prometheus: TakeScrape,
+    tally: Tally | None = None,
 ) -> Starlette:
     """Build the application of one run.
 
@@ -53,9 +56,11 @@ def make_app(
         access: who may see it.
         assets: the built page.
         report: makes the report.
-        prometheus: makes the Prometheus text.
+        prometheus: takes down what the Prometheus text says, and returns what makes it, in any thread.
+        tally: of the server that answers.
     """
-    run, page, series = RunRoutes(source, hub), Page(assets), SeriesRoute(source, time.monotonic)
+    tally = tally or Tally()
+    run, page, series = RunRoutes(source, hub, tally), Page(assets), SeriesRoute(source, time.monotonic, tally)
     routes = [
         Route("/", page.index),
         Route("/healthz", run.health),
@@ -86,16 +91,22 @@ def make_app(
     return app
 
 
-def _prometheus(write: WriteMetrics) -> Callable[[Request], Awaitable[Response]]:
+def _prometheus(take: TakeScrape) -> Callable[[Request], Awaitable[Response]]:
+    def begin() -> Callable[[], bytes]:
+        write = take()
+        return lambda: write().encode()
+
+    shared = SharedAnswer(begin)
+
     async def metrics(request: Request) -> Response:
-        return answers.body(request, write().encode(), METRICS_TYPE)
+        return await answers.body(request, await shared.get(), METRICS_TYPE)
 
     return metrics
 
 
 def _baked(write: Callable[[], Awaitable[bytes]]) -> Callable[[Request], Awaitable[Response]]:
     async def baked(request: Request) -> Response:
-        return answers.body(request, await write(), "application/json")
+        return await answers.body(request, await write(), "application/json")
 
     return baked
 
@@ -107,13 +118,13 @@ def _report(source: RunSource, write: Callable[[], Awaitable[bytes]]) -> Callabl
             "Content-Disposition": f'attachment; filename="{name or "run"}-report.html"',
             "Content-Security-Policy": "default-src 'none'; sandbox",
         }
-        return answers.body(request, await write(), "text/html", headers)
+        return await answers.body(request, await write(), "text/html", headers)
 
     return report
 
 
 async def _openapi(request: Request) -> Response:
-    return answers.json(request, describe_api())
+    return await answers.json(request, describe_api())
 
 
 async def _explain(request: Request, problem: Exception) -> Response:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +15,19 @@ from trackside.wire.ids import ROOT_PATH
 
 RING_BYTES = 4 * 1024 * 1024
 RING_FRAMES = 4096
+LARGE_BYTES = 262_144
+KEPT_BYTES_PER_S = 524_288
+LONGEST_KEPT_S = 5.0
+
+
+class KeptState(msgspec.Struct, frozen=True):
+    """The frames of a fresh state."""
+
+    number: int
+    """Of the last event before it."""
+    frames: list[bytes]
+    size_bytes: int
+    made_at: float
 
 
 class Channel:
@@ -21,14 +35,15 @@ class Channel:
 
     Args:
         path: root, a host or a rank.
-        window: the path's points where somebody else gathers them already; None: this channel does.
         number: of the last event sent anywhere; the ring knows all that come after it.
+        window: the path's points.
+        is_fed: whether somebody else puts them in.
     """
 
-    def __init__(self, path: str, number: int, window: CohortWindow | None = None) -> None:
+    def __init__(self, path: str, number: int, window: CohortWindow, *, is_fed: bool) -> None:
         self.path = path
-        self.window = CohortWindow() if window is None else window
-        self._is_fed = window is not None
+        self.window = window
+        self._is_fed = is_fed
         self.subscribers: set[Subscriber] = set()
         self.idle_since: float | None = None
         """When its last client left."""
@@ -36,8 +51,7 @@ class Channel:
         self.ranks_waiting = self.points_waiting = False
         """Whether there is something of the kind to send, when its time has come."""
         self.ranks_due = self.points_due = 0.0
-        self.snapshot: tuple[int, list[bytes]] | None = None
-        """The frames of a fresh state, and the number they were made at."""
+        self._state: KeptState | None = None
         self._members: npt.NDArray[np.bool_] = np.zeros(1, np.bool_)
         self._is_root = path == ROOT_PATH
         self._ring: deque[tuple[int, bytes]] = deque()
@@ -82,6 +96,32 @@ class Channel:
             return None
         return [frame for at, frame in self._ring if at > number]
 
+    def keep_state(self, number: int, frames: list[bytes], mono: float) -> None:
+        """Keep the frames of a fresh state."""
+        self._state = KeptState(number, frames, sum(map(len, frames)), mono)
+
+    def kept_state(self, number: int | None, mono: float) -> list[bytes] | None:
+        """Frames that make up the present state, if it need not be made anew.
+
+        A large one is used again for a while, with what was sent since: making it for every client that comes would cost
+        more than all else.
+
+        Args:
+            number: of the last event; None: more is about to be sent.
+            mono: monotonic seconds.
+        """
+        state = self._state
+        if state is None:
+            return None
+        if state.number == number:
+            return state.frames
+        if state.size_bytes < LARGE_BYTES or mono - state.made_at > min(
+            LONGEST_KEPT_S, state.size_bytes / KEPT_BYTES_PER_S
+        ):
+            return None
+        since = self.since(state.number)
+        return None if since is None else [*state.frames, *since]
+
     def skip(self, number: int) -> None:
         """Nobody is there: drop what waits to be sent."""
         self.window.take_changes()
@@ -90,7 +130,8 @@ class Channel:
         self.forget(number)
 
     def forget(self, number: int) -> None:
-        """Drop the ring: nobody can resume from before `number`."""
+        """Drop the ring and the state: nobody can resume from before `number`."""
+        self._state = None
         self._ring.clear()
         self._ring_bytes = 0
         self._whole_from = number

@@ -16,7 +16,7 @@ from trackside.run.cohort import Array, CohortWindow, update_of
 from trackside.server import sse
 from trackside.server.answers import encode
 from trackside.server.channel import Channel
-from trackside.server.paths import is_below, ranks_below
+from trackside.server.paths import is_below
 from trackside.server.subscriber import Subscriber
 from trackside.sinks.protocol import RunSource
 from trackside.wire.codec import PROTOCOL
@@ -45,6 +45,10 @@ SEED_VALUES = 200_000
 RECENT_STEPS = 200
 """Latest steps of each metric in a fresh state; the series answers hold all."""
 RECENT_RESOURCES = 2000
+SCOPED_STEPS = 2048
+"""Steps of each metric that a path below the root keeps at hand."""
+ALL_ROWS, MOST_ROWS, FEWEST_ROWS = 1_200_000, 60_000, 4_096
+"""What all such paths share, and what one of them gets of it: many pages on many ranks must not be gigabytes."""
 
 
 class Hub:
@@ -70,7 +74,7 @@ class Hub:
         self._boot = boot
         self._wall = wall
         self._number = 0
-        self._channels = {ROOT_PATH: Channel(ROOT_PATH, 0, root)}
+        self._channels = {ROOT_PATH: Channel(ROOT_PATH, 0, root or CohortWindow(), is_fed=root is not None)}
         self._names: dict[int, tuple[str, Reduction]] = {}
         self._seed: deque[PointBatch] = deque()
         self._seed_values = 0
@@ -86,6 +90,8 @@ class Hub:
         self._last_tick = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._resets = self._failures = 0
+        self.clients_refused = 0
+        """Streams that there were too many of already."""
 
     # --- what happens to the run --------------------------------------------------------------------------------------
 
@@ -135,7 +141,6 @@ class Hub:
     def refresh(self) -> None:
         """Everything may have changed: all clients get the whole state again."""
         for channel in self._channels.values():
-            channel.snapshot = None
             channel.forget(self._number)
             for subscriber in channel.subscribers:
                 subscriber.mark_stale()
@@ -161,6 +166,7 @@ class Hub:
         """For `/healthz`."""
         return {
             "stream_clients": self.client_count,
+            "stream_clients_refused": self.clients_refused,
             "stream_clients_reset": self._resets,
             "stream_failures": self._failures,
         }
@@ -203,8 +209,9 @@ class Hub:
             subscriber.put_all(self._snapshot(channel))
 
     def _make_channel(self, path: str) -> Channel:
-        channel = Channel(path, self._number)
-        channel.set_members(entry.rank for entry in ranks_below(self._source.ranks(), path))
+        rows = max(FEWEST_ROWS, min(MOST_ROWS, ALL_ROWS // (len(self._channels) + 1)))
+        channel = Channel(path, self._number, CohortWindow(steps=SCOPED_STEPS, rows=rows), is_fed=False)
+        channel.set_members(entry.rank for entry in self._source.ranks(path))
         for batch in self._seed:
             channel.add(batch)
         channel.skip(self._number)
@@ -230,11 +237,11 @@ class Hub:
         """
         self._gather_points()
         pending = self._run_changed or self._ranks_changed or channel.points_waiting or self._epochs or self._events
-        if channel.snapshot is not None and channel.snapshot[0] == self._number and not pending:
-            return [self._hello(channel.path, resumed=False), *channel.snapshot[1]]
+        kept = channel.kept_state(None if pending else self._number, time.monotonic())
+        if kept is not None:
+            return [self._hello(channel.path, resumed=False), *kept]
         source, path = self._source, channel.path
-        ranks = ranks_below(source.ranks(), path)
-        frames = [sse.plain_frame("run", encode(source.run())), sse.plain_frame("ranks", encode(ranks))]
+        frames = [sse.plain_frame("run", encode(source.run())), sse.plain_frame("ranks", encode(source.ranks(path)))]
         frames.extend(sse.plain_frame("epoch", encode(record)) for record in source.epochs())
         frames.extend(sse.plain_frame("event", encode(record)) for record in source.events())
         samples = source.resources(path)[-RECENT_RESOURCES:]
@@ -243,7 +250,7 @@ class Hub:
         frames.append(self._frame("points", self._points_text(channel.window.recent(RECENT_STEPS)), self._number))
         if self._completed:
             frames.append(sse.plain_frame("complete", encode(source.run())))
-        channel.snapshot = (self._number, frames)
+        channel.keep_state(self._number, frames, time.monotonic())
         return [self._hello(path, resumed=False), *frames]
 
     def _points_text(self, rows: dict[int, Array]) -> bytes:
@@ -333,7 +340,7 @@ class Hub:
         if now < channel.ranks_due:
             return channel.ranks_due
         channel.ranks_waiting = False
-        text = encode(ranks_below(self._source.ranks(), channel.path))
+        text = encode(self._source.ranks(channel.path))
         channel.ranks_due = now + pause_s(text)
         self._send_to(channel, "ranks", text)
         return None
@@ -373,9 +380,9 @@ class Hub:
         if not self._members_changed:
             return
         self._members_changed = False
-        ranks = self._source.ranks()
-        for channel in self._channels.values():
-            channel.set_members(entry.rank for entry in ranks_below(ranks, channel.path))
+        for path, channel in self._channels.items():
+            if path != ROOT_PATH:
+                channel.set_members(entry.rank for entry in self._source.ranks(path))
 
     def _drop_idle_channels(self) -> None:
         before = time.monotonic() - KEEP_CHANNEL_S

@@ -5,9 +5,14 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from trackside.server.connection import Connection
+from trackside.server.tally import Tally
 
 log = logging.getLogger("trackside.server")
 
@@ -29,15 +34,17 @@ class WebServer:
     Args:
         app: what answers.
         listening: a socket that listens already; the server owns it from now on.
+        tally: counts its connections.
     """
 
-    def __init__(self, app: ASGIApp, listening: socket.socket) -> None:
+    def __init__(self, app: ASGIApp, listening: socket.socket, tally: Tally | None = None) -> None:
         self.host, self.port = listening.getsockname()[:2]
         self._socket = listening
+        protocol: Any = partial(Connection, tally=tally or Tally())
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=protocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -141,6 +141,8 @@ class Guard:
             return 403, "foreign_origin", f"A page of {origin!r} may not read this run."
         if scope["method"] not in METHODS:
             return 405, "read_only", f"{scope['method']} is not possible: Trackside is read-only, use GET."
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            return 413, "no_body", "A question to Trackside has no body."
         if not self._may_read(scope, headers):
             return (
                 401,

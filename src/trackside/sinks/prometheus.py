@@ -6,9 +6,10 @@ own are not.
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from trackside.sinks.protocol import RunSource
-from trackside.wire.documents import RankEntry, RunDocument, Verdict
+from trackside.wire.documents import MOST_LATEST_VALUES, RankEntry, RunDocument, Verdict
 
 RANK_STATES = ("alive", "late", "lost", "finished", "failed")
 Labels = tuple[tuple[str, str], ...]
@@ -21,11 +22,9 @@ def escape_label(text: str) -> str:
 
 def format_value(value: float) -> str:
     """A number as the text format wants it."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(float(value))
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 class _Text:
@@ -43,19 +42,48 @@ def _labels(labels: Labels) -> str:
     return ",".join(f'{name}="{escape_label(value)}"' for name, value in labels)
 
 
-def write_metrics(source: RunSource, wall: float) -> str:
-    """The whole text of one scrape.
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What a scrape says, taken down at one moment."""
+
+    wall: float
+    run: RunDocument
+    ranks: list[RankEntry]
+    values: list[tuple[str, int, str, float]]
+    left_out: int
+    """Metrics whose values are not among them, since there would be too many."""
+    counters: dict[str, int]
+
+    def text(self) -> str:
+        """The whole text. Threads: any."""
+        text = _Text()
+        _write_run(text, self)
+        _write_ranks(text, self)
+        _write_values(text, self)
+        return "\n".join(text.lines) + "\n"
+
+
+def take_scrape(source: RunSource, wall: float) -> Scrape:
+    """Take down what a scrape says.
 
     Args:
         source: of the run.
         wall: UTC epoch seconds now.
     """
-    run = source.run()
+    values = source.last_values(MOST_LATEST_VALUES)
+    valued = sum(metric.rank_count > 0 for metric in source.metrics())
+    left_out = max(0, valued - len({name for name, *_ in values}))
+    return Scrape(wall, source.run(), source.ranks(), values, left_out, source.counters())
+
+
+def write_metrics(source: RunSource, wall: float) -> str:
+    """The whole text of one scrape."""
+    return take_scrape(source, wall).text()
+
+
+def _write_run(text: _Text, scrape: Scrape) -> None:
+    run = scrape.run
     of_run: Labels = (("run", run.id), ("name", run.name))
-    ranks = [
-        (entry, (("run", run.id), ("host", entry.host or ""), ("rank", str(entry.rank)))) for entry in source.ranks()
-    ]
-    text = _Text()
     text.family("trackside_up", "1 while the controller answers.", [(of_run, 1.0)])
     text.family("trackside_run_state", "1 for the state the run is in.", [((*of_run, ("state", run.state)), 1.0)])
     text.family("trackside_run_elapsed_seconds", "Duration of the run.", [(of_run, run.elapsed_seconds)])
@@ -63,6 +91,18 @@ def write_metrics(source: RunSource, wall: float) -> str:
     text.family("trackside_run_epoch", "Latest epoch.", [(of_run, run.epoch)])
     text.family("trackside_run_throughput", "Samples a second over all ranks.", [(of_run, run.throughput)])
     text.family("trackside_world_size", "Ranks of the job.", [(of_run, run.world_size)])
+    text.family(
+        "trackside_verdict",
+        "1 for each verdict that holds, such as a straggler.",
+        [((*of_run, *_about(verdict)), 1.0) for verdict in _open_verdicts(run)],
+    )
+
+
+def _write_ranks(text: _Text, scrape: Scrape) -> None:
+    ranks = [
+        (entry, (("run", scrape.run.id), ("host", entry.host or ""), ("rank", str(entry.rank))))
+        for entry in scrape.ranks
+    ]
     text.family(
         "trackside_rank_state",
         "1 for the state a rank is in, 0 for the others.",
@@ -72,7 +112,7 @@ def write_metrics(source: RunSource, wall: float) -> str:
     text.family(
         "trackside_rank_seen_timestamp_seconds",
         "When a rank last gave a sign of life.",
-        [(labels, _seen(entry, wall)) for entry, labels in ranks],
+        [(labels, _seen(entry, scrape.wall)) for entry, labels in ranks],
     )
     text.family(
         "trackside_rank_own_step_seconds",
@@ -80,29 +120,36 @@ def write_metrics(source: RunSource, wall: float) -> str:
         [(labels, entry.own_step_seconds) for entry, labels in ranks],
     )
     text.family(
-        "trackside_verdict",
-        "1 for each verdict that holds, such as a straggler.",
-        [((*of_run, *_about(verdict)), 1.0) for verdict in _open_verdicts(run)],
-    )
-    text.family(
         "trackside_rank_throughput",
         "Samples a second of own working time.",
         [(labels, entry.throughput) for entry, labels in ranks],
     )
+
+
+def _write_values(text: _Text, scrape: Scrape) -> None:
+    """The many: what each line shares with others is written once."""
+    run = _labels((("run", scrape.run.id),))
+    names = {name: _labels((("name", name),)) for name in {name for name, *_ in scrape.values}}
+    ranks: dict[tuple[int, str], str] = {}
+    for _, rank, host, _ in scrape.values:
+        if (rank, host) not in ranks:
+            ranks[rank, host] = _labels((("host", host), ("rank", str(rank))))
+    if scrape.values:
+        text.lines += ["# HELP trackside_metric Last value of a metric on a rank.", "# TYPE trackside_metric gauge"]
+        text.lines += [
+            f"trackside_metric{{{run},{ranks[rank, host]},{names[name]}}} {format_value(value)}"
+            for name, rank, host, value in scrape.values
+        ]
     text.family(
-        "trackside_metric",
-        "Last value of a metric on a rank.",
-        [
-            ((("run", run.id), ("host", host), ("rank", str(rank)), ("name", name)), value)
-            for name, rank, host, value in source.last_values()
-        ],
+        "trackside_metric_left_out",
+        f"Metrics without their values here, which would be more than {MOST_LATEST_VALUES:,}.",
+        [((("run", scrape.run.id),), float(scrape.left_out) if scrape.left_out else None)],
     )
     text.family(
         "trackside_internal_count",
         "What Trackside itself counted.",
-        [((("run", run.id), ("name", name)), float(count)) for name, count in sorted(source.counters().items())],
+        [((("run", scrape.run.id), ("name", name)), float(count)) for name, count in sorted(scrape.counters.items())],
     )
-    return "\n".join(text.lines) + "\n"
 
 
 def _open_verdicts(run: RunDocument) -> list[Verdict]:

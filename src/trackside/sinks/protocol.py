@@ -5,6 +5,7 @@ from typing import Protocol
 from trackside.wire.baked import BakedSeries
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import (
+    MOST_LATEST_VALUES,
     EpochRecord,
     EventRecord,
     GraphDocument,
@@ -16,13 +17,17 @@ from trackside.wire.documents import (
     SeriesAnswer,
     XAxis,
 )
+from trackside.wire.ids import ROOT_PATH
 
 
 class RunSource(Protocol):
     """A run to read from, live or from its folder. All but `series` and `baked_series` answer from memory at once."""
 
     def run(self) -> RunDocument: ...
-    def ranks(self) -> list[RankEntry]: ...
+    def ranks(self, path: str = ROOT_PATH) -> list[RankEntry]:
+        """Ranks at or below `path`, by number; what it costs does not grow with the ranks elsewhere."""
+        ...
+
     def metrics(self) -> list[MetricEntry]: ...
     def epochs(self) -> list[EpochRecord]: ...
     def resources(self, path: str) -> list[ResourceRecord]:
@@ -39,8 +44,8 @@ class RunSource(Protocol):
         """Already sanitised."""
         ...
 
-    def last_values(self) -> list[tuple[str, int, str, float]]:
-        """(metric, rank, host, latest value) for Prometheus."""
+    def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+        """(metric, rank, host, latest value); metrics that would make them more than `most` are left out whole."""
         ...
 
     def counters(self) -> dict[str, int]: ...

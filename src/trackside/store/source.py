@@ -24,6 +24,7 @@ from trackside.wire import documents
 from trackside.wire.arguments import utf8_text
 from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
+    MOST_LATEST_VALUES,
     EpochRecord,
     EventRecord,
     GraphDocument,
@@ -147,8 +148,8 @@ class FolderSource:
     def run(self) -> RunDocument:
         return self._view.run
 
-    def ranks(self) -> list[RankEntry]:
-        return self._view.ranks
+    def ranks(self, path: str = "root") -> list[RankEntry]:
+        return [entry for entry in self._view.ranks if path == "root" or is_below(entry.path, path)]
 
     def metrics(self) -> list[MetricEntry]:
         return self._view.metrics
@@ -184,9 +185,13 @@ class FolderSource:
         except (OSError, UnicodeDecodeError):
             return None
 
-    def last_values(self) -> list[tuple[str, int, str, float]]:
+    def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
         hosts = {entry.rank: entry.host or "" for entry in self._view.ranks}
-        return [(row.series, row.rank, hosts.get(row.rank, ""), row.last) for row in self._read_catalog(self._table)]
+        rows = self._read_catalog(self._table)
+        if len(rows) > most:
+            left_out = rows[most].series
+            rows = [row for row in rows[:most] if row.series != left_out]
+        return [(row.series, row.rank, hosts.get(row.rank, ""), row.last) for row in rows]
 
     def counters(self) -> dict[str, int]:
         return {

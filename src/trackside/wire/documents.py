@@ -14,6 +14,8 @@ Number = float | int | str | None
 RunState = Literal["waiting", "running", "finished", "failed", "terminated"]
 RankState = Literal["alive", "late", "lost", "finished", "failed"]
 XAxis = Literal["step", "epoch", "time", "relative"]
+MOST_LATEST_VALUES = 200_000
+"""Latest values (one of each metric on each rank) that one answer lists."""
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,8 +86,8 @@ class MadeRun:
     def run(self) -> RunDocument:
         return self.document
 
-    def ranks(self) -> list[RankEntry]:
-        return self.entries
+    def ranks(self, path: str = "root") -> list[RankEntry]:
+        return [entry for entry in self.entries if f"{entry.path}/".startswith(f"{path}/")]
 
     def metrics(self) -> list[MetricEntry]:
         return [MetricEntry(name="loss", paths=["root/node-a/rank0"], rank_count=1, points=3)]
@@ -114,7 +114,7 @@ class MadeRun:
     def svg(self) -> str | None:
         return self.picture
 
-    def last_values(self) -> list[tuple[str, int, str, float]]:
+    def last_values(self, most: int = 100) -> list[tuple[str, int, str, float]]:
         return [("loss", 0, "node-a", 0.5), ('a"b\\c\nd', 1, "node-b", float("nan"))]
 
     def counters(self) -> dict[str, int]:

@@ -11,6 +11,7 @@ from trackside.server.assets import read_assets
 from trackside.server.hub import Hub
 from trackside.server.openapi import describe_api
 from trackside.server.security import PAGE_POLICY, Access
+from trackside.server.tally import Tally
 
 ASSETS_PAGE = b"<!doctype html><title>page</title>" + b" " * 600
 
@@ -35,7 +36,7 @@ class Site:
                 return b"{}"
 
         self.app = make_app(
-            self.source, self.hub, self.access, read_assets(tmp_path), Report(), lambda: "trackside_up 1\n"
+            self.source, self.hub, self.access, read_assets(tmp_path), Report(), lambda: lambda: "trackside_up 1\n"
         )
 
     def ask(self, path: str, method: str = "GET", base: str = "http://localhost", **headers: str) -> httpx.Response:
@@ -166,7 +167,7 @@ def test_an_answer_is_kept_for_a_moment_only():
 
     now = [0.0]
     source = MadeRun()
-    route = SeriesRoute(source, lambda: now[0])
+    route = SeriesRoute(source, lambda: now[0], Tally())
 
     async def ask(times: int, step: float) -> None:
         for _ in range(times):
@@ -177,6 +178,75 @@ def test_an_answer_is_kept_for_a_moment_only():
     assert len(source.questions) == 1
     asyncio.run(ask(1, 0))
     assert len(source.questions) == 2
+
+
+def test_very_many_different_questions_are_not_all_waited_for(monkeypatch, site):
+    from trackside.server.routes import series
+
+    monkeypatch.setattr(series, "MOST_WAITING", 3)
+    let, begun = asyncio.Event(), []
+    answer = site.source.series
+
+    async def slowly(*question: Any) -> Any:
+        begun.append(question)
+        await let.wait()
+        return await answer(*question)
+
+    site.source.series = slowly
+
+    async def scene() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as client:
+            asked = [asyncio.create_task(client.get(f"/api/v1/series?metric=loss&points={1 + n}")) for n in range(3)]
+            async with asyncio.timeout(10):
+                while len(begun) < 3:  # noqa: ASYNC110 - a poll with a deadline
+                    await asyncio.sleep(0)
+            same = asyncio.create_task(client.get("/api/v1/series?metric=loss&points=1"))
+            refused = await client.get("/api/v1/series?metric=loss&points=9")
+            let.set()
+            return [refused, *await asyncio.gather(same, *asked), await client.get("/healthz")]
+
+    refused, *answered, health = asyncio.run(scene())
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert refused.json()["error"]["code"] == "too_many_questions"
+    assert [each.status_code for each in answered] == [200] * 4
+    assert health.json()["counters"]["chart_questions_refused"] == 1
+
+
+def test_kept_answers_are_few_bytes(monkeypatch):
+    from trackside.server.routes import series
+
+    now = [0.0]
+    monkeypatch.setattr(series, "KEPT_BYTES", 1000)
+    route = series.SeriesRoute(MadeRun(), lambda: now[0], Tally())
+
+    async def ask(points: int) -> None:
+        await route.series(_request(f"metric=loss&points={points}"))
+
+    for points in range(1, 50):
+        asyncio.run(ask(points))
+        assert 0 < sum(len(content) for _, content in route._kept.values()) == route._kept_bytes <= 1000
+    now[0] += 1
+    asyncio.run(ask(1))
+    assert len(route._kept) == 1, "what is out of date has gone"
+
+
+def test_what_takes_long_to_make_is_made_once_for_all_who_ask(site):
+    takes: list[int] = []
+    ranks = site.source.ranks
+
+    def counted(path: str = "root") -> Any:
+        takes.append(1)
+        return ranks(path)
+
+    site.source.ranks = counted
+
+    async def scene() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as client:
+            return await asyncio.gather(*[client.get("/api/v1/tree") for _ in range(20)])
+
+    answers = asyncio.run(scene())
+    assert {answer.text for answer in answers} == {answers[0].text}
+    assert len(takes) == 1
 
 
 def _request(query: str) -> Any:

@@ -263,6 +263,44 @@ def test_lesson_client_queues_are_bounded(monkeypatch):
     assert queue.take() == b""
 
 
+def test_a_large_state_is_sent_to_its_end_and_in_pieces(monkeypatch):
+    monkeypatch.setattr(subscriber_module, "QUEUE_BYTES", 100)
+    queue = Subscriber()
+    queue.put_all([b"a" * 1000, b"b" * 1000])
+    assert queue.put(b"c" * 90)
+    assert not queue.put(b"d" * 90), "what is live has its bound however much of the state waits"
+    pieces = [queue.take(300)]
+    queue.mark_stale()
+    while piece := queue.take(300):
+        pieces.append(piece)
+    assert queue.is_due
+    assert b"".join(pieces) == b"a" * 1000 + b"b" * 1000
+    assert max(map(len, pieces)) == 300
+
+
+def test_many_clients_at_once_share_one_large_state():
+    async def scene(source: MadeRun, hub: Hub) -> None:
+        made = []
+        source.epoch_list = [epoch(number) for number in range(3000)]
+        listed = source.epochs
+        source.epochs = lambda: made.append(1) or listed()  # type: ignore[method-assign, func-returns-value]
+        clients = []
+        for number in range(20):
+            hub.push_window(batch((0, number, float(number))))
+            hub.push_epoch(epoch(3000 + number))
+            clients.append(hub.subscribe("root", None))
+        late = clients[-1]
+        found = await events_until(late, "points")
+        while not any(name == "epoch" and data["epoch"] == 3019 for name, _, data in found):
+            found += await next_events(late)
+        assert len(made) == 1
+        assert {data["epoch"] for name, _, data in found if name == "epoch"} == set(range(3020))
+        steps = {step for name, _, data in found if name == "points" for step in data["metrics"]["loss"]["step"]}
+        assert steps == set(range(20))
+
+    play(scene)
+
+
 def test_b28_the_end_is_told_and_the_stream_stays_open():
     async def scene(source: MadeRun, hub: Hub) -> None:
         client = hub.subscribe("root", None)

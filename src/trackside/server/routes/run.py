@@ -1,5 +1,7 @@
 """Documents that answer from memory."""
 
+from collections.abc import Callable
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,6 +12,8 @@ from trackside.server.answers import AnswerError
 from trackside.server.hub import Hub
 from trackside.server.paths import known_path
 from trackside.server.security import PICTURE_POLICY
+from trackside.server.shared import SharedAnswer
+from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
 from trackside.wire.codec import PROTOCOL
 from trackside.wire.documents import Health
@@ -18,46 +22,53 @@ from trackside.wire.documents import Health
 class RunRoutes:
     """The run, its ranks, metrics, epochs, resources, events, graph."""
 
-    def __init__(self, source: RunSource, hub: Hub) -> None:
+    def __init__(self, source: RunSource, hub: Hub, tally: Tally) -> None:
         self._source = source
         self._hub = hub
+        self._tally = tally
+        self._tree = SharedAnswer(self._begin_tree)
 
     async def health(self, request: Request) -> Response:
-        counters = {**self._source.counters(), **self._hub.counters()}
-        return answers.json(request, Health(status="ok", version=__version__, protocol=PROTOCOL, counters=counters))
+        counters = {**self._source.counters(), **self._hub.counters(), **self._tally.counters()}
+        return await answers.json(
+            request, Health(status="ok", version=__version__, protocol=PROTOCOL, counters=counters)
+        )
 
     async def run(self, request: Request) -> Response:
-        return answers.json(request, self._source.run())
+        return await answers.json(request, self._source.run())
 
     async def ranks(self, request: Request) -> Response:
-        return answers.json(request, self._source.ranks())
+        return await answers.json(request, self._source.ranks())
 
     async def tree(self, request: Request) -> Response:
-        source = self._source
-        return answers.json(request, tree_of(source.ranks(), source.metrics(), source.last_values()))
+        return await answers.body(request, await self._tree.get(), "application/json")
+
+    def _begin_tree(self) -> Callable[[], bytes]:
+        ranks, metrics, values = self._source.ranks(), self._source.metrics(), self._source.last_values()
+        return lambda: answers.encode(tree_of(ranks, metrics, values))
 
     async def metrics(self, request: Request) -> Response:
-        return answers.json(request, self._source.metrics())
+        return await answers.json(request, self._source.metrics())
 
     async def epochs(self, request: Request) -> Response:
-        return answers.json(request, self._source.epochs())
+        return await answers.json(request, self._source.epochs())
 
     async def events(self, request: Request) -> Response:
-        return answers.json(request, self._source.events())
+        return await answers.json(request, self._source.events())
 
     async def resources(self, request: Request) -> Response:
         path = request.query_params.get("path", "root")
-        return answers.json(request, self._source.resources(known_path(self._source, path)))
+        return await answers.json(request, self._source.resources(known_path(self._source, path)))
 
     async def heat(self, request: Request) -> Response:
         path = request.query_params.get("path", "root")
-        return answers.json(request, self._source.heat(known_path(self._source, path)))
+        return await answers.json(request, self._source.heat(known_path(self._source, path)))
 
     async def graph(self, request: Request) -> Response:
-        return answers.json(request, self._source.graph())
+        return await answers.json(request, self._source.graph())
 
     async def picture(self, request: Request) -> Response:
         svg = self._source.svg()
         if svg is None:
             raise AnswerError(404, "no_picture", "This run has no picture of its model yet; call watch() or set_svg().")
-        return answers.body(request, svg.encode(), "image/svg+xml", {"Content-Security-Policy": PICTURE_POLICY})
+        return await answers.body(request, svg.encode(), "image/svg+xml", {"Content-Security-Policy": PICTURE_POLICY})

@@ -13,13 +13,16 @@ from starlette.responses import Response
 from trackside.server import answers
 from trackside.server.answers import AnswerError
 from trackside.server.paths import known_path
+from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
 from trackside.wire.documents import XAxis
 
 DEFAULT_POINTS = 1000
 MOST_POINTS = 10_000
 KEPT_S = 0.2
-KEPT_ANSWERS = 256
+KEPT_BYTES = 8 * 1024 * 1024
+MOST_WAITING = 256
+"""Different questions that may wait for an answer; a page with all its charts in view asks a few dozen."""
 AXES: tuple[XAxis, ...] = get_args(XAxis)
 
 
@@ -41,24 +44,31 @@ class SeriesRoute:
     Args:
         source: answers the questions.
         monotonic: seconds.
+        tally: counts what is refused.
     """
 
-    def __init__(self, source: RunSource, monotonic: Callable[[], float]) -> None:
+    def __init__(self, source: RunSource, monotonic: Callable[[], float], tally: Tally) -> None:
         self._source = source
         self._monotonic = monotonic
+        self._tally = tally
         self._kept: OrderedDict[Question, tuple[float, bytes]] = OrderedDict()
+        self._kept_bytes = 0
         self._asked: dict[Question, asyncio.Task[bytes]] = {}
 
     async def series(self, request: Request) -> Response:
         question = read_question(request)
         kept = self._kept.get(question)
         content = kept[1] if kept is not None and kept[0] > self._monotonic() else await self._shared(question)
-        return answers.body(request, content, "application/json")
+        return await answers.body(request, content, "application/json")
 
     async def _shared(self, question: Question) -> bytes:
         """Ask once for all who wait; one who leaves does not take the answer from the others."""
         task = self._asked.get(question)
         if task is None:
+            if len(self._asked) >= MOST_WAITING:
+                self._tally.charts_refused += 1
+                text = f"{MOST_WAITING} other chart questions wait for their answers; ask again in a moment."
+                raise AnswerError(503, "too_many_questions", text, {"Retry-After": "1"})
             task = self._asked[question] = asyncio.create_task(self._ask(question))
             task.add_done_callback(lambda _done: self._asked.pop(question, None))
         return await asyncio.shield(task)
@@ -77,11 +87,21 @@ class SeriesRoute:
                 "see api/v1/metrics for those it has.",
             ) from missing
         content = answers.encode(answer)
-        self._kept[question] = (self._monotonic() + KEPT_S, content)
-        self._kept.move_to_end(question)
-        while len(self._kept) > KEPT_ANSWERS:
-            self._kept.popitem(last=False)
+        self._keep(question, content)
         return content
+
+    def _keep(self, question: Question, content: bytes) -> None:
+        """For the next who ask the same in a moment; what is out of date, or too much, goes."""
+        now = self._monotonic()
+        self._drop(question)
+        self._kept[question] = (now + KEPT_S, content)
+        self._kept_bytes += len(content)
+        while self._kept and (self._kept_bytes > KEPT_BYTES or next(iter(self._kept.values()))[0] <= now):
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, question: Question) -> None:
+        dropped = self._kept.pop(question, None)
+        self._kept_bytes -= len(dropped[1]) if dropped is not None else 0
 
 
 def read_question(request: Request) -> Question:

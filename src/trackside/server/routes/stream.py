@@ -9,7 +9,7 @@ from trackside.server import sse
 from trackside.server.answers import AnswerError
 from trackside.server.hub import Hub
 from trackside.server.paths import known_path
-from trackside.server.subscriber import Subscriber
+from trackside.server.subscriber import PIECE_BYTES, Subscriber
 from trackside.sinks.protocol import RunSource
 
 PING_S = 15.0
@@ -40,6 +40,7 @@ class StreamRoute:
         request = Request(scope)
         path = known_path(self._source, request.query_params.get("path", "root"))
         if self._hub.client_count >= MOST_CLIENTS:
+            self._hub.clients_refused += 1
             raise AnswerError(503, "too_many_viewers", f"{MOST_CLIENTS} pages watch this run already; close some.")
         await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
         if scope["method"] == "HEAD":
@@ -58,14 +59,13 @@ class StreamRoute:
     async def _forward(self, subscriber: Subscriber, path: str, send: Send) -> None:
         while not subscriber.gone:
             chunk = b"" if await subscriber.wait(self._ping_s) else sse.PING
-            if subscriber.stale:
+            if subscriber.is_due:
                 self._hub.renew(path, subscriber)
-            chunk += subscriber.take()
-            if chunk:
-                await send({"type": "http.response.body", "body": chunk, "more_body": not subscriber.closed})
-            if subscriber.closed:
-                if not chunk:
-                    await send({"type": "http.response.body", "body": b""})
+            chunk += subscriber.take(PIECE_BYTES)
+            is_over = subscriber.closed and not subscriber.has_more
+            if chunk or is_over:
+                await send({"type": "http.response.body", "body": chunk, "more_body": not is_over})
+            if is_over:
                 return
 
 
