@@ -5,6 +5,9 @@ from trackside.run.state import Epoch, Progress, Rank, Run
 from trackside.wire.messages import Heartbeat
 
 WINDOW_SECONDS = 30.0
+STANDING_S = 20.0
+STANDING_TIMES = 3
+"""An epoch or step that takes so many times as long as usual, and so many seconds more, says nothing of the time left."""
 HISTORY_SECONDS = 120.0
 MAX_PROGRESS = 64
 MAX_HISTORY = 600
@@ -103,7 +106,11 @@ def slowest_step(run: Run) -> int | None:
 
 
 def eta_seconds(run: Run, now: Moment) -> float | None:
-    """Time left: from the last five epochs, else from the recent step rate; None without a basis, never negative."""
+    """Time left: from the last five epochs, else from the recent step rate; never negative.
+
+    What is under way takes as long as the others did and does not shorten what comes after it. None without a basis: also
+    when it has taken far longer than the others, since nobody knows when a run that stands goes on.
+    """
     if run.ended_wall is not None:
         return None
     left = _by_epochs(run, now) if run.plan_epochs else None
@@ -120,8 +127,7 @@ def _by_epochs(run: Run, now: Moment) -> float | None:
         return None
     done = known[-1][0].epoch + (1 if _counts_from_zero(run) else 0)
     mean = sum(seconds for _, seconds in known) / len(known)
-    since = max(0.0, now.mono - known[-1][0].reported_at)
-    return max(0.0, ((run.plan_epochs or 0) - done) * mean - since)
+    return _left((run.plan_epochs or 0) - done, mean, now.mono - known[-1][0].reported_at)
 
 
 def _counts_from_zero(run: Run) -> bool:
@@ -137,4 +143,13 @@ def _by_steps(run: Run, now: Moment) -> float | None:
     if ended <= began or last <= first:
         return None
     left = (run.plan_steps or 0) - 1 - last
-    return max(0.0, left * (ended - began) / (last - first) - (now.mono - ended))
+    return _left(left, (ended - began) / (last - first), now.mono - ended)
+
+
+def _left(count: int, seconds: float, since: float) -> float | None:
+    """What `count` more of so many seconds take, the first of them begun `since` ago; None when that one is far overdue."""
+    if count <= 0:
+        return 0.0
+    if since > STANDING_TIMES * seconds + STANDING_S:
+        return None
+    return count * seconds - min(max(0.0, since), seconds)

@@ -404,8 +404,32 @@ def test_b46_eta_by_steps_is_of_this_session_only_and_never_negative() -> None:
     play.beat(session, step=950)
     play.wait(0)
     assert play.run.eta_seconds == pytest.approx(49 / 5)
-    play.at += 100
+    play.at += 15
+    assert play.run.eta_seconds == pytest.approx(48 / 5), "a step that takes long does not shorten those after it"
+    play.beat(session, step=1200)
+    play.wait(0)
     assert play.run.eta_seconds == 0.0
+
+
+@pytest.mark.parametrize("plan", [{"steps": 1000}, {"epochs": 10}])
+def test_b46_eta_of_a_run_that_stands_is_unknown(plan: dict[str, int]) -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetPlan(**plan))
+    play.beat(session, step=10)
+    play.wait(0)
+    play.wait(2)
+    play.beat(session, step=20)
+    play.tell(session, epoch(0, 1.0, seconds=2.0))
+    play.wait(0)
+    known = play.run.eta_seconds
+    assert known is not None
+    assert known >= 18
+    play.at += 20
+    assert play.run.eta_seconds is not None
+    assert play.run.eta_seconds > 15
+    play.at += 10
+    assert play.run.eta_seconds is None
 
 
 def sample(play: Play, session: bytes, **fields: object) -> None:

@@ -26,7 +26,7 @@ export function PlotView(props: Props) {
     if (element === null) return undefined;
     const events = {
       onPoint: (index: number | null) => {
-        point.current = index;
+        point.current = index === -1 ? null : index;
         latest.current.onPoint(index);
       },
       onZoom: (from: number, to: number) => latest.current.onZoom(from, to),

@@ -10,7 +10,7 @@ import { paintMarks } from "./marks";
 import { palette } from "./palette";
 
 export interface PlotEvents {
-  /** Index into the picture's x under the crosshair, or null. */
+  /** Index into the picture's x under the crosshair; -1 where the chart has nothing, null while nobody points. */
   onPoint(index: number | null): void;
   onZoom(from: number, to: number): void;
   onReset(): void;
@@ -156,14 +156,14 @@ export class Plot implements Follower {
   }
 }
 
-/** The entry under the pointer, if one is near enough to speak for it: a metric that began later says nothing. */
-function reachable(picture: Picture, x: number): number | null {
+/** The entry under the pointer, or -1 when none is near enough to speak for it: a metric that began later says nothing. */
+function reachable(picture: Picture, x: number): number {
   const index = nearest(picture.x, x);
   const first = picture.x[0];
   const last = picture.x[picture.x.length - 1];
-  if (index < 0 || first === undefined || last === undefined) return null;
+  if (index < 0 || first === undefined || last === undefined) return -1;
   const spacing = picture.x.length > 1 ? (last - first) / (picture.x.length - 1) : Infinity;
-  return x < first - spacing || x > last + spacing ? null : index;
+  return x < first - spacing || x > last + spacing ? -1 : index;
 }
 
 function shapeOf(picture: Picture, frame: Frame): string {
@@ -229,8 +229,17 @@ function xAxis(kind: XAxis, colors: ReturnType<typeof palette>): uPlot.Axis {
     grid: { stroke: colors.grid, width: 1 },
     ticks: { show: false },
     ...(kind === "step" || kind === "epoch" ? { incrs: WHOLE } : { incrs: SECONDS }),
-    values: (_plot, splits) => splits.map((value) => xLabel(kind, value)),
+    ...(kind === "time" ? { splits: localSplits } : {}),
+    values: (_plot, splits, _axis, _space, step) => splits.map((value) => (kind === "time" ? format.timeTick(value, step) : xLabel(kind, value))),
   };
+}
+
+/** Ticks of wall time stand at whole hours and days of the reader's own zone. */
+function localSplits(_plot: uPlot, _axis: number, from: number, to: number, step: number): number[] {
+  const shift = new Date(from * 1000).getTimezoneOffset() * -60;
+  const splits: number[] = [];
+  for (let at = Math.ceil((from + shift) / step) * step - shift; at <= to; at += step) splits.push(at);
+  return splits;
 }
 
 const BINARY = Array.from({ length: 56 }, (_, power) => 2 ** power);
@@ -239,7 +248,7 @@ const SECONDS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 180
 
 /** A value of x as an axis or a read-out says it. */
 export function xLabel(kind: XAxis, value: number): string {
-  if (kind === "time") return format.timeOfDay(value);
+  if (kind === "time") return format.when(value);
   return kind === "relative" ? format.clock(value) : format.tick(value);
 }
 

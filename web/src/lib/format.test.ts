@@ -51,3 +51,14 @@ it("test_d85 a moment is of the reader's own zone, which is named", () => {
   expect(format.moment(1_700_000_000).endsWith(` ${zone?.value}`)).toBe(true);
   expect(format.moment(1_700_000_000)).toContain(`${String(at.getHours()).padStart(2, "0")}:`);
 });
+
+it("a time of another day carries its date", () => {
+  const now = Date.now() / 1000;
+  const then = new Date(2023, 10, 14, 22, 13, 20).getTime() / 1000;
+  expect(format.when(now)).toBe(format.timeOfDay(now));
+  expect(format.when(then)).toBe("Nov 14 2023 22:13:20");
+  expect(format.when(then, false)).toBe("Nov 14 2023 22:13");
+  expect([1, 60, 3600].map((step) => format.timeTick(then, step))).toEqual(["22:13:20", "22:13", "22:13"]);
+  const midnight = new Date(2023, 10, 15).getTime() / 1000;
+  expect([60, 21600, 86400].map((step) => format.timeTick(midnight, step))).toEqual(["00:00", "Nov 15 2023", "Nov 15 2023"]);
+});

@@ -136,6 +136,29 @@ export function timeOfDay(seconds: number): string {
   return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
+/** As short as tells when: the time of day, with the date before it unless it is today's. */
+export function when(seconds: number, hasSeconds = true): string {
+  const clock = timeOfDay(seconds).slice(0, hasSeconds ? 8 : 5);
+  const date = dateOf(seconds);
+  return date === dateOf(Date.now() / 1000) ? clock : `${date} ${clock}`;
+}
+
+const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+/** Local day of a UTC epoch second, with its year unless it is this one. */
+export function dateOf(seconds: number): string {
+  const at = new Date(seconds * 1000);
+  const year = at.getFullYear() === new Date().getFullYear() ? "" : ` ${at.getFullYear()}`;
+  return `${MONTHS[at.getMonth()]} ${at.getDate()}${year}`;
+}
+
+/** A tick of a time axis whose ticks are `step` seconds apart: midnight says which day begins. */
+export function timeTick(seconds: number, step: number): string {
+  const clock = timeOfDay(seconds);
+  if (step >= 3600 && clock === "00:00:00") return dateOf(seconds);
+  return step >= 60 ? clock.slice(0, 5) : clock;
+}
+
 /** Local date and time with the zone named. */
 export function moment(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return UNKNOWN;

@@ -15,6 +15,8 @@ export interface Model {
   run: RunDocument | null;
   /** `performance.now()` when the run document came, ms: clocks of two machines are never subtracted. */
   runAt: number;
+  /** When its step was first seen, ms of `performance.now()`. */
+  stepAt: number;
   ranks: RankEntry[];
   ranksAt: number;
   /** In page order. */
@@ -31,6 +33,7 @@ export interface Model {
 export const EMPTY: Model = {
   run: null,
   runAt: 0,
+  stepAt: 0,
   ranks: [],
   ranksAt: 0,
   metrics: [],
@@ -53,7 +56,7 @@ export type Change =
 export function reduce(model: Model, change: Change): Model {
   switch (change.kind) {
     case "run":
-      return model.complete ? model : { ...model, run: change.run, runAt: change.at };
+      return model.complete ? model : { ...model, run: change.run, runAt: change.at, stepAt: change.run.step === model.run?.step ? model.stepAt : change.at };
     case "complete":
       return { ...model, run: change.run, runAt: change.at, complete: true };
     case "ranks":

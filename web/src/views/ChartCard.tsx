@@ -8,12 +8,13 @@ import { xLabel } from "../charts/plot";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
 import { curveLabel, leafOf, plain } from "../lib/text";
+import type { Entries } from "../state/columns";
 import type { Curve } from "../state/curves";
 import { spreadOf, type Spread } from "../state/spread";
-import type { MetricEntry } from "../wire/types.gen";
+import type { MetricEntry, XAxis } from "../wire/types.gen";
 import { ChartTools } from "./ChartTools";
 import { usePage } from "./context";
-import { Legend } from "./Legend";
+import { lastValue, leadOf, Legend } from "./Legend";
 import { Name } from "./Name";
 
 interface Props {
@@ -72,11 +73,21 @@ function Drawn({ metric, crosshair, range }: Props) {
           {metric.unit !== null && <span class="chart-unit">{plain(metric.unit)}</span>}
         </h3>
         <ChartTools metric={metric.name} canSpread={page.ranks.value.length > 1} />
-        <Reading picture={picture} index={index.value} last={lastOf(entries.mean)} x={x} />
+        <Reading picture={picture} index={index.value} x={x} />
       </div>
-      <Legend picture={picture} index={index.value} solo={solo} entries={entries} spread={spread} marks={marks.length} />
+      <Legend
+        picture={picture}
+        index={index.value}
+        solo={solo}
+        entries={entries}
+        ranks={page.ranks.value.length}
+        lead={leadOf(picture)}
+        spread={spread}
+        marks={marks.length}
+        unplaced={isLog ? entries.mean.filter((value) => value !== null && value <= 0).length : 0}
+      />
       {isEmpty(picture) ? (
-        <Nothing curve={curve} hasMarks={marks.length > 0} />
+        <p class="plot plot-empty">{nothing(curve, entries, marks.length > 0)}</p>
       ) : (
         <PlotView
           picture={picture}
@@ -126,11 +137,11 @@ function isEmpty(picture: Picture): boolean {
   return isBlank && picture.marks.length === 0 && picture.band === null;
 }
 
-/** The value at the crosshair with its x, else the latest. */
-function Reading({ picture, index, last, x }: { picture: Picture; index: number | null; last: number | null; x: "step" | "epoch" | "time" | "relative" }) {
+/** The leading line's value at the crosshair with its x, else the latest. */
+function Reading({ picture, index, x }: { picture: Picture; index: number | null; x: XAxis }) {
   const at = index === null ? undefined : picture.x[index];
-  const line = picture.lines[picture.lines.length - 1];
-  const value = index === null ? last : (line?.values[index] ?? null);
+  const line = leadOf(picture);
+  const value = line === undefined ? null : index === null ? lastValue(line) : (line.values[index] ?? null);
   return (
     <output class="reading" aria-live="off">
       {at !== undefined && <span class="reading-x">{x === "step" || x === "epoch" ? `${x} ${format.count(at)}` : xLabel(x, at)}</span>}
@@ -145,12 +156,17 @@ function spoken(metric: MetricEntry, picture: Picture, values: (number | null)[]
   return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${marks}. Arrow keys move the crosshair.`;
 }
 
-function Nothing({ curve, hasMarks }: { curve: Curve; hasMarks: boolean }) {
-  const words = {
-    empty: "\u00a0",
-    ready: hasMarks ? "Only values that are not finite." : "No value in this range. Double-click a chart to see all.",
-    absent: "No value at this path.",
-    unreachable: "The controller does not answer; this is loaded as soon as it does.",
-  };
-  return <p class="plot plot-empty">{words[curve.state]}</p>;
+/** Why a chart has nothing to draw. */
+function nothing(curve: Curve, entries: Entries, hasMarks: boolean): string {
+  switch (curve.state) {
+    case "empty":
+      return "\u00a0";
+    case "absent":
+      return "No value at this path.";
+    case "unreachable":
+      return "The controller does not answer; this is loaded as soon as it does.";
+    case "ready":
+      if (hasMarks) return "Only values that are not finite.";
+      return entries.mean.some((value) => value !== null) ? "Nothing above 0: a log scale has no place for it." : "No value in this range. Double-click a chart to see all.";
+  }
 }

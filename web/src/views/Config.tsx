@@ -48,7 +48,14 @@ function environmentOf(run: ReturnType<typeof usePage>["run"]["value"]): Record<
     trackside: run.version,
     ...run.environment,
   };
-  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== null && value !== undefined));
+  return known(facts) as Record<string, unknown>;
+}
+
+/** Without what is not known, at any depth. */
+function known(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const facts = Object.entries(value).map(([key, item]) => [key, known(item)] as const);
+  return Object.fromEntries(facts.filter(([, item]) => item !== null && item !== undefined));
 }
 
 const INDENT_PX = 16;

@@ -26,7 +26,7 @@ export function Epochs() {
   const best = new Map(metrics.map((name) => [name, bestOf(name, epochs)]));
   const hasGpu = epochs.some((record) => record.gpu !== null || record.vram_used !== null);
   return (
-    <section class="panel" aria-label="Epochs">
+    <section class="panel epochs" aria-label="Epochs">
       <header class="panel-head">
         <h2>Epochs</h2>
         <span class="panel-note">means over ranks; ★ best so far</span>
@@ -91,7 +91,7 @@ function Row({ record, number, metrics, best, hasGpu }: RowProps) {
       <td class="figure">{format.percent(hasGpu ? record.gpu : record.cpu)}</td>
       <td class="figure">{record.ranks}</td>
       <td class="figure" title={format.moment(record.ended_at)}>
-        {record.ended_at === null ? format.UNKNOWN : format.timeOfDay(record.ended_at)}
+        {record.ended_at === null ? format.UNKNOWN : format.when(record.ended_at)}
       </td>
     </tr>
   );

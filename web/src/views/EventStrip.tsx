@@ -15,7 +15,7 @@ export function EventStrip() {
     <aside class={`strip is-${newest.severity}`} aria-label="Newest warning">
       <Icon name={newest.severity} />
       <button type="button" class="strip-text" title="Show all events" onClick={() => page.show({ tab: "events" }, true)}>
-        <span class="figure">{format.timeOfDay(newest.time)}</span> <bdi>{plain(newest.text)}</bdi>
+        <span class="figure">{format.when(newest.time)}</span> <bdi>{plain(newest.text)}</bdi>
       </button>
       {warnings.length > 1 && <span class="strip-more">1 of {warnings.length}</span>}
       <button

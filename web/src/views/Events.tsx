@@ -82,7 +82,7 @@ function EventRow({ event }: { event: EventRecord }) {
     <li class={`event is-${event.severity} ${event.active ? "is-active" : ""}`}>
       <Icon name={event.severity} />
       <time class="figure" title={format.moment(event.time)}>
-        {format.timeOfDay(event.time)}
+        {format.when(event.time)}
       </time>
       <span class="event-kind">
         <Name text={event.kind} />

@@ -10,6 +10,12 @@ interface Props {
   solo: Signal<string | null>;
   /** Of the cohort, for how many ranks stand behind the mean. */
   entries?: Entries;
+  /** Ranks there are: an entry of many steps counts each of their values. */
+  ranks?: number;
+  /** The line whose value stands above the legend already. */
+  lead?: Line | undefined;
+  /** How many values a log scale has no place for. */
+  unplaced?: number;
   spread?: Spread | null;
   marks?: number;
   values?: (value: number) => string;
@@ -18,15 +24,18 @@ interface Props {
 const NEIGHBOURS = 6;
 
 /** What is drawn, each with its value at the crosshair; a click shows it alone, again shows all. */
-export function Legend({ picture, index, solo, entries, spread = null, marks = 0, values = format.metric }: Props) {
+export function Legend({ picture, index, solo, entries, ranks = 0, lead, unplaced = 0, spread = null, marks = 0, values = format.metric }: Props) {
   const at = index ?? picture.x.length - 1;
   const hasBand = picture.band !== null || solo.value !== null;
-  const count = entries === undefined ? 0 : countAt(entries, index);
+  const count = entries === undefined ? 0 : Math.min(ranks, countAt(entries, index));
+  const isSmoothed = picture.lines.some((line) => line.key === "raw");
   return (
     <ul class="legend">
-      {leadFirst(picture.lines).map((line) =>
-        line.key === "raw" ? null : <Entry key={line.key} values={values} line={line} value={index === null ? lastValue(line) : valueNear(line, at)} solo={solo} note={line.key === "mean" && count > 1 ? ` of ${count}` : ""} />,
-      )}
+      {leadFirst(picture.lines).map((line) => {
+        const value = index === null ? lastValue(line) : valueNear(line, at);
+        const note = line.key !== "mean" ? "" : `${count > 1 ? ` of ${count}` : ""}${isSmoothed ? ", smoothed" : ""}`;
+        return <Entry key={line.key} line={line} figure={line === lead ? null : value === null ? format.UNKNOWN : values(value)} solo={solo} note={note} />;
+      })}
       {hasBand && picture.band !== null && (
         <li>
           <button type="button" class="legend-entry" aria-pressed={solo.value === "band"} title="Show alone" onClick={() => toggle(solo, "band")}>
@@ -48,20 +57,26 @@ export function Legend({ picture, index, solo, entries, spread = null, marks = 0
         </li>
       )}
       {marks > 0 && <li class="legend-note is-bad">✕ {format.count(marks)} not finite</li>}
+      {unplaced > 0 && <li class="legend-note">{format.count(unplaced)} not above 0, not drawn</li>}
     </ul>
   );
 }
 
-function Entry({ line, value, solo, note, values }: { values(value: number): string; line: Line; value: number | null; solo: Signal<string | null>; note: string }) {
+function Entry({ line, figure, solo, note }: { line: Line; figure: string | null; solo: Signal<string | null>; note: string }) {
   return (
     <li>
       <button type="button" class="legend-entry" aria-pressed={solo.value === line.key} title={solo.value === line.key ? "Show all" : "Show alone"} onClick={() => toggle(solo, line.key)}>
-        <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""}`} />
+        <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""} ${line.key === "raw" ? "is-faint" : ""}`} />
         {line.label}
-        {note} <span class="figure">{value === null ? format.UNKNOWN : values(value)}</span>
+        {note} {figure !== null && <span class="figure">{figure}</span>}
       </button>
     </li>
   );
+}
+
+/** The line that speaks for a chart: what was logged, before its smoothed course, before one that is shown alone. */
+export function leadOf({ lines }: Picture): Line | undefined {
+  return lines.find((line) => line.key === "raw") ?? lines.find((line) => line.key === "mean") ?? lines[0];
 }
 
 /** The cohort's own line stands first, also when it is drawn last, over the ranks. */
@@ -74,11 +89,12 @@ function toggle(solo: Signal<string | null>, key: string): void {
 }
 
 function countAt(entries: Entries, index: number | null): number {
-  return entries.count[index ?? entries.count.length - 1] ?? 0;
+  return entries.count[index === null || index < 0 ? entries.count.length - 1 : index] ?? 0;
 }
 
 /** The line's value at a place, or the nearest it has there: ranks need not log the same steps. */
 function valueNear(line: Line, at: number): number | null {
+  if (at < 0) return null;
   for (let distance = 0; distance <= NEIGHBOURS; distance++) {
     for (const i of [at - distance, at + distance]) {
       const value = line.values[i];
@@ -88,7 +104,7 @@ function valueNear(line: Line, at: number): number | null {
   return null;
 }
 
-function lastValue(line: Line): number | null {
+export function lastValue(line: Line): number | null {
   for (let i = line.values.length - 1; i >= 0; i--) if (line.values[i] !== undefined) return line.values[i] ?? null;
   return null;
 }

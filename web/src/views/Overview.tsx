@@ -18,7 +18,7 @@ export function Overview() {
   return (
     <div class={`overview ${hasRanks ? "" : "is-alone"}`}>
       <section class="charts" aria-label="Charts">
-        <ChartBar />
+        {page.metricNames.value.length > 0 && <ChartBar />}
         <Groups />
       </section>
       {hasRanks && (
@@ -98,23 +98,17 @@ export function grouped(metrics: MetricEntry[], query: string, pins: ReadonlySet
   return [...groups].filter(([, members]) => members.length > 0).map(([name, members]) => ({ name, metrics: members }));
 }
 
+const LOG = 'mon.log({"loss": loss})';
+
 function NoMetrics() {
   const page = usePage();
-  if (page.run.value === null || page.run.value.state === "waiting") return <WaitingCharts />;
+  const { run } = page;
+  if (run.value === null) return null;
+  if (run.value.state === "waiting") return <Empty title="Charts come with the first value">Any number, from any rank: <code>{LOG}</code></Empty>;
   if (page.isOver.value) return <Empty title="No metric was logged">Nothing was logged before the run ended. Events and Config hold what is known.</Empty>;
   return (
     <Empty title="No metric yet">
-      The ranks are here and have logged nothing so far. Log any number, on any rank: <code>mon.log({"{"}"loss": loss{"}"})</code>
+      The ranks are here and have logged nothing so far. Log any number, on any rank: <code>{LOG}</code>
     </Empty>
-  );
-}
-
-function WaitingCharts() {
-  return (
-    <div class="grid" aria-hidden="true">
-      {[0, 1, 2].map((i) => (
-        <div key={i} class="chart is-ghost" />
-      ))}
-    </div>
   );
 }

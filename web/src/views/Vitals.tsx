@@ -1,9 +1,10 @@
 import { ordinalOf } from "../state/epochs";
+import { isWithin } from "../state/view";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { latestOfHosts, loadOf, sum } from "../state/load";
 import type { MetricEntry, RankEntry } from "../wire/types.gen";
-import { elapsedSeconds, etaSeconds } from "./clocks";
+import { elapsedSeconds, etaSeconds, standingSeconds } from "./clocks";
 import { usePage } from "./context";
 import { Meter } from "./Meter";
 import { Learning } from "./Learning";
@@ -102,9 +103,19 @@ function Progress() {
         {hasEpoch && `step ${format.count(step)}`}
         {run?.steps != null && ` of ${format.count(run.steps)}`}
         {!hasEpoch && run?.steps == null && "no epoch reported"}
+        <Standing />
       </span>
     </Vital>
   );
+}
+
+const STANDS_S = 15;
+
+/** Ranks may be alive and nothing go on: how long no step has come. */
+function Standing() {
+  const page = usePage();
+  const standing = standingSeconds(page);
+  return standing === null || standing < STANDS_S ? null : <span class="is-standing">no step for {format.duration(standing)}</span>;
 }
 
 /** The farthest step that any metric has, for a run whose ranks are all gone. */
@@ -129,7 +140,7 @@ function TimeLeft() {
       <span class={`vital-figure ${eta === null ? "is-unknown" : ""}`}>{eta === null ? "unknown" : format.clock(eta)}</span>
       <span class="vital-note">
         {format.clock(elapsed)} elapsed
-        {eta !== null && ` · ends ${format.timeOfDay(Date.now() / 1000 + eta).slice(0, 5)}`}
+        {eta !== null && ` · ends ${format.when(Date.now() / 1000 + eta, false)}`}
       </span>
     </Vital>
   );
@@ -143,7 +154,7 @@ function Throughput() {
   return (
     <Vital label="Throughput">
       <span class={`vital-figure ${figure === format.UNKNOWN ? "is-unknown" : ""}`}>{figure}</span>
-      <span class="vital-note">{isWhole ? "samples/s" : "samples/s of own working time"}</span>
+      <span class="vital-note">{isWhole ? "samples/s" : "samples/s, own time"}</span>
     </Vital>
   );
 }
@@ -151,7 +162,8 @@ function Throughput() {
 function Hardware() {
   const page = usePage();
   const model = page.model.value;
-  const load = loadOf(page.ranks.value, [...latestOfHosts(model.resources).values()]);
+  const hosts = [...latestOfHosts(model.resources).values()].filter((host) => isWithin(page.path.value, host.path) || isWithin(host.path, page.path.value));
+  const load = loadOf(page.ranks.value, hosts);
   const hasGpu = load.gpu !== null || load.vramUsed !== null;
   return (
     <Vital label={hasGpu ? "GPU" : "CPU"} class="vital-hardware">

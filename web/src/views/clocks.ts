@@ -21,6 +21,13 @@ export function etaSeconds(page: Page): number | null {
   return eta === null || page.isOver.value ? null : Math.max(0, eta - sinceRun(page));
 }
 
+/** Seconds since the run came to its step, as far as this page has seen; null when it has none or nothing moves any more. */
+export function standingSeconds(page: Page): number | null {
+  const { run, stepAt } = page.model.value;
+  if (run?.state !== "running" || run.step === null || page.connection.value !== "live") return null;
+  return Math.max(0, page.now.value - stepAt) / 1000;
+}
+
 /** Seconds since a rank's last sign of life; null when unknown or when it needs no more. */
 export function ageSeconds(page: Page, rank: RankEntry): number | null {
   if (rank.age_seconds === null || rank.state === "finished" || rank.state === "failed" || page.isOver.value) return null;
