@@ -125,7 +125,7 @@ def test_failed_says_which_rank_and_why(fleet: Fleet, page: Page, witness: Witne
     fleet.end(1)
     expect(page.get_by_role("status", name="State: failed")).to_be_visible()
     expect(page.get_by_text("The run failed.")).to_be_visible()
-    expect(page.get_by_role("note").filter(has_text="The run failed.")).to_contain_text(re.compile(r"rank \d.*code \d"))
+    expect(page.get_by_role("note").filter(has_text="The run failed.")).to_contain_text(re.compile(r"Rank \d.*code \d"))
     shoot(page, "failed")
     witness.errors.clear()  # refused connections are logged by the browser itself
 
