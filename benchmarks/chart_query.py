@@ -17,6 +17,7 @@ from record import Figure, save
 
 from trackside.store import PointTable, RunFolder, SeriesQuery, SeriesReader
 from trackside.store.database import connect
+from trackside.store.outline import write_outline
 from trackside.store.segments import write_segment
 from trackside.wire.columns import PointBatch
 
@@ -56,7 +57,7 @@ class Shelf:
         paths = {(rank, 0): f"root/node-{rank // 8}/rank{rank}" for rank in range(1024)}
         with connect(scratch=folder.journal) as database:
             for at, rows in enumerate(cold):
-                write_segment(database, folder, at + 1, [rows], (names, paths))
+                write_outline(database, folder, write_segment(database, folder, at + 1, [rows], (names, paths)))
         self.table = PointTable(files=tuple(folder.point_files()))
         for metric, name in names.items():
             self.table.name_metric(metric, name)

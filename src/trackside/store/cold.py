@@ -8,7 +8,8 @@ import duckdb
 import numpy as np
 
 from trackside.store.database import file_list
-from trackside.store.reduction import ROW, Array, Columns, Grid, empty_rows, pick
+from trackside.store.outline import Outlines, SeriesOutline, coarsened
+from trackside.store.reduction import ROW, Array, Columns, Grid, empty_rows, pick, unite
 from trackside.wire.columns import NO_EPOCH
 from trackside.wire.documents import XAxis
 from trackside.wire.messages import Reduction
@@ -42,6 +43,16 @@ class SeriesQuery:
         return self.x in ("step", "epoch")
 
     @property
+    def adds_up(self) -> bool:
+        """Whether an entry's value follows from those of its parts, whatever else is in a row."""
+        return self.reduction in ("mean", "min", "max") and not self.all_axes
+
+    def has_all_of(self, ranks: tuple[int, int]) -> bool:
+        """Whether the ranks from one number to another are all asked for."""
+        first, last = ranks
+        return self.ranks is None or self.ranks.issuperset(range(first, last + 1))
+
+    @property
     def column(self) -> str:
         """Name of the axis among the rows."""
         return self.x if self.axis_is_whole else "time"
@@ -66,6 +77,21 @@ class Extent:
     """Whether there are several generations."""
     generation: int = -1
     """The only one, when there is one."""
+
+    @classmethod
+    def across(cls, parts: "list[Extent]") -> "Extent":
+        """Of several files together."""
+        known = [part for part in parts if part.count]
+        if not known:
+            return cls()
+        generations = {part.generation for part in known}
+        return cls(
+            sum(part.count for part in known),
+            min(part.low for part in known),
+            max(part.high for part in known),
+            len(generations) > 1 or any(part.is_restarted for part in known),
+            known[0].generation,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +127,13 @@ class Cuts:
 
 
 class ColdRows:
-    """Remembers how far series reach in files, which never change.
+    """Remembers how far series reach in files, which never change, and their outlines.
 
     Threads: any.
     """
 
     def __init__(self) -> None:
+        self.outlines = Outlines()
         self._lock = threading.Lock()
         self._extents: dict[tuple[object, ...], Extent] = {}
         self._firsts: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
@@ -118,7 +145,8 @@ class ColdRows:
             extent = self._extents.get(key)
         view = ColdView(self, cursor, files, query, extent or Extent())
         if extent is None and files:
-            view = replace(view, extent=view.find_extent())
+            view = replace(view, extent=view.known_extent())
+            self.outlines.keep(files)
             with self._lock:
                 while len(self._extents) >= KEPT_EXTENTS:
                     del self._extents[next(iter(self._extents))]
@@ -191,7 +219,45 @@ class ColdView:
         return {name: np.asarray(found[name]) for name in ROW}
 
     def table(self, grid: Grid, cuts: Cuts) -> Columns:
-        """Folded into the buckets of a grid."""
+        """Folded into the buckets of a grid, from outlines as far as they reach."""
+        known = {} if len(cuts.rank) or not self.query.adds_up else self._outlined()
+        parts, unread = [], []
+        for file in self.files:
+            outline = known.get(file)
+            columns = None if outline is None else outline.fold(self.query.column, grid.width)
+            if outline is None or columns is None:
+                unread.append(file)
+                continue
+            low, high = self.query.range
+            is_whole = (columns["x_min"] >= low) & (columns["x_max"] <= high)
+            is_cut = ~is_whole & (columns["x_max"] >= low) & (columns["x_min"] <= high)
+            width = outline.width(self.query.column)
+            parts.append(coarsened(pick(columns, is_whole), width, grid))
+            for at in np.flatnonzero(is_cut):
+                edge = self._between(file, columns["x_min"][at].item(), columns["x_max"][at].item())
+                parts.append(edge.read_table(grid, cuts))
+        if unread or not parts:
+            parts.append(replace(self, files=tuple(unread) or self.files).read_table(grid, cuts))
+        return unite(parts) if len(parts) > 1 or len(unread) < len(self.files) else parts[0]
+
+    def _outlined(self) -> dict[Path, SeriesOutline]:
+        """Files whose rows of the series are all of ranks that are asked for, with their outlines."""
+        found = {}
+        for file in self.files:
+            outline = self.memory.outlines.of(file, self.query.metric)
+            if outline is not None and self.query.has_all_of(outline.ranks):
+                found[file] = outline
+        return found
+
+    def _between(self, file: Path, low: float, high: float) -> "ColdView":
+        """The rows of one file in a part of the range."""
+        start, end = self.query.range
+        axis: XAxis = "time" if self.query.x == "relative" else self.query.x
+        query = replace(self.query, x=axis, start=max(low, start), end=min(high, end))
+        return replace(self, files=(file,), query=query)
+
+    def read_table(self, grid: Grid, cuts: Cuts) -> Columns:
+        """Folded into the buckets of a grid, from the rows themselves."""
         table = self._buckets(grid, cuts, "value", "")
         with np.errstate(invalid="ignore"):
             is_finite = np.isfinite(table["total"]) & np.isfinite(table["low"]) & np.isfinite(table["high"])
@@ -203,6 +269,12 @@ class ColdView:
 
     def marks(self, cuts: Cuts, most: int) -> list[tuple[float, float]]:
         """(x, value) of what is not finite, ascending in x."""
+        known = self._outlined()
+        files = tuple(file for file in self.files if file not in known or known[file].bad)
+        return replace(self, files=files).read_marks(cuts, most) if files else []
+
+    def read_marks(self, cuts: Cuts, most: int) -> list[tuple[float, float]]:
+        """The same from the rows themselves."""
         found = self._fetch(
             f"SELECT {self.query.column} AS x, value",
             cuts,
@@ -210,6 +282,19 @@ class ColdView:
             tail=f"ORDER BY x LIMIT {most}",
         )
         return list(zip(found["x"].tolist(), found["value"].tolist(), strict=True))
+
+    def known_extent(self) -> Extent:
+        """How far the series reaches, from outlines as far as there are any."""
+        known = self._outlined()
+        unread = tuple(file for file in self.files if file not in known or self.query.column == "epoch")
+        parts = [replace(self, files=unread).find_extent()] if unread else []
+        for file, outline in known.items():
+            span = outline.spans.get(self.query.column)
+            if file in unread or span is None:
+                continue
+            low, high = outline.generations
+            parts.append(Extent(span.count, span.low, span.high, low != high, low))
+        return Extent.across(parts)
 
     def find_extent(self) -> Extent:
         """Ask how far the series reaches."""

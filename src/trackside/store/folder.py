@@ -26,6 +26,7 @@ class RunFolder:
         self.path = path
         self.points = path / "points"
         self.resources = path / "resources"
+        self.outline = path / "outline"
         self.journal = path / "journal"
         self.spool = path / "spool"
         self.epochs = path / "epochs.parquet"
@@ -139,7 +140,9 @@ class RunFolder:
             for path in set(part.glob("*.parquet")) - set(stand):
                 path.unlink(missing_ok=True)
         unlink_all(path for part in (self.path, self.journal) for path in part.glob(f"*{TEMPORARY}"))
-        unlink_all(path for path in self.path.glob(f".*{TEMPORARY}"))
+        unlink_all(path for part in (self.path, self.outline) for path in part.glob(f".*{TEMPORARY}"))
+        names = {path.stem for path in self.point_files()}
+        unlink_all(path for path in self.outline.glob("*.bin") if path.stem not in names)
 
 
 def unlink_all(paths: Iterable[Path]) -> None:

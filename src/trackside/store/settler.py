@@ -18,6 +18,7 @@ from trackside.store.database import connect
 from trackside.store.folder import RunFolder, unlink_all
 from trackside.store.hot import PointTable
 from trackside.store.numbering import parquet_name
+from trackside.store.outline import outline_path, write_outline
 from trackside.wire.documents import EpochRecord, ResourceRecord
 
 logger = logging.getLogger(__name__)
@@ -191,6 +192,7 @@ class Settler:
             path = segments.write_segment(self._duck(), folder, job.number, rows, snapshot.names)
             self._rows[path] = job.rows
             self._table.settle(job.rows, (*snapshot.files, path))
+            write_outline(self._duck(), folder, path)
         done = job.number - 1 if job.is_last else job.number
         unlink_all(path for path in folder.journal_files() if int(path.stem) <= done)
 
@@ -221,10 +223,11 @@ class Settler:
         if not merging:
             return False
         merged = segments.merge_files(self._duck(), self._folder, merging, segments.POINT_ORDER)
+        write_outline(self._duck(), self._folder, merged)
         standing = [path for path, _rows in files if path not in merging or path == merging[0]]
         standing[standing.index(merging[0])] = merged
         self._table.replace_files(tuple(standing))
-        unlink_all(merging)
+        unlink_all([*merging, *map(outline_path, merging)])
         return True
 
     def _merge_resources(self, most_files: int) -> None:
