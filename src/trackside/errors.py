@@ -37,6 +37,10 @@ class StoreError(TracksideError):
     """A run folder cannot be written or read."""
 
 
+class DiskSilentError(StoreError):
+    """The disk of a run folder does not answer."""
+
+
 class RunFolderError(StoreError):
     """A folder is not a run folder, or holds one of an unknown schema."""
 

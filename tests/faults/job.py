@@ -16,7 +16,9 @@ import tempfile
 import threading
 import urllib.request
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import msgspec
@@ -66,6 +68,7 @@ class WatchedTraining:
         steps: How many; None: until `end`, with the light model.
         runs: Folder of the run folders; None: `directory`.
         prefix: Before the controller's command.
+        controller_env: For the controller alone.
         env: For the training alone.
     """
 
@@ -78,10 +81,13 @@ class WatchedTraining:
         exits: int = 0,
         runs: Path | None = None,
         prefix: tuple[str, ...] = (),
+        controller_env: Mapping[str, str] = MappingProxyType({}),
         **env: str,
     ) -> None:
         self.exits, self._steps, self._stop = exits, steps, directory / "stop"
-        self.controller = ControllerUnderTest(runs or directory, "--port", "0", prefix=prefix, TMPDIR=str(directory))
+        self.controller = ControllerUnderTest(
+            runs or directory, "--port", "0", prefix=prefix, TMPDIR=str(directory), **controller_env
+        )
         self.link = BadLink(self.controller.address.port)
         address = msgspec.structs.replace(self.controller.address, hosts=["127.0.0.1"], port=self.link.port)
         length = ["--light", "--until", str(self._stop)] if steps is None else ["--steps", str(steps)]

@@ -263,6 +263,24 @@ def test_b06_b07_b10_a_stash_of_all_monitors_arrives_once_in_order_and_what_come
         assert (plan.name, plan.config) == ("run", '{"lr": 0.1}')
 
 
+def test_b24_what_a_rank_runs_on_is_said_before_its_last_word_however_late_it_is_known(start: Start) -> None:
+    """A loaded machine lets the sampler begin when a short script is over."""
+    code = """
+        import time, trackside
+        from trackside.monitor import samplers, sampling
+        known = samplers.hardware_parts
+        samplers.hardware_parts = lambda *arguments: (time.sleep(0.3), known(*arguments))[1]
+        mon = trackside.Monitor()
+        mon.finish()
+    """
+    with FakeController() as controller:
+        code_, _, err = ended(start(code, controller))
+        assert code_ == 0, err
+        kinds = [type(message) for message in controller.taken_once()]
+        assert kinds.count(messages.SetHardware) == 1
+        assert kinds[-1] is messages.Goodbye
+
+
 def test_b20_the_port_is_the_arguments_then_the_environments(start: Start) -> None:
     code = "import trackside; mon = trackside.Monitor(); mon.serve(); mon.finish()"
     with FakeController() as controller:

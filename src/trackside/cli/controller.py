@@ -8,12 +8,14 @@ import logging
 import os
 import resource
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trackside.cli.parser import Parser
 from trackside.controller.config import LOOPBACK, ControllerConfig, read_port, read_silence, read_token
 from trackside.errors import TracksideError, UsageError
+from trackside.sinks.patient import PatientStream
 from trackside.wire.address import format_address
 from trackside.wire.arguments import utf8_text
 
@@ -27,9 +29,20 @@ def main(arguments: Sequence[str]) -> int:
         UsageError: wrong use.
         TracksideError: it could not begin; the reason is in the ready line as well.
     """
-    logging.basicConfig(level=logging.WARNING, format="trackside controller: %(message)s", stream=sys.stderr)
+    before = set(threading.enumerate())
     options = _parser().parse_args(list(arguments))
     ready = _Ready(options.ready_fd)
+    with PatientStream(sys.stderr) as patient, contextlib.redirect_stderr(patient):
+        logging.basicConfig(level=logging.WARNING, format="trackside controller: %(message)s", stream=patient)
+        code = _run(options, ready)
+    if (
+        set(threading.enumerate()) - before
+    ):  # a disk or a sink that hangs holds it, and it would hold the interpreter's end
+        os._exit(code)
+    return code
+
+
+def _run(options: argparse.Namespace, ready: "_Ready") -> int:
     try:
         config = read_config(options, os.environ)
         return _serve(config, ready)

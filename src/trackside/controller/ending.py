@@ -15,7 +15,7 @@ from trackside.errors import TracksideError
 from trackside.ingest.reader import FrameReader
 from trackside.server.hub import Hub
 from trackside.sinks.protocol import Sink
-from trackside.store import RunFolder, StoreWriter
+from trackside.store import DiskThreads, RunFolder, StoreWriter
 
 log = logging.getLogger("trackside.controller")
 
@@ -47,13 +47,14 @@ class Ending:
     """Whether the page stays until `hurry`."""
     hurry: asyncio.Event
     """Set by a second signal: wait for nobody."""
+    disk: DiskThreads
+    """For what is read and removed here."""
     spool_folders: Sequence[Path] = ()
     """Where else ranks may have left something."""
 
     async def run(self) -> None:
         """Do it."""
-        left = find_spools(self.folder, self.run_id, self.spool_folders)
-        spools = take_in_spools(left, self.frames, time.time(), self.apply)
+        spools = await self._take_in_spools()
         self.apply()
         await self.desk.settle()
         for sink in self.sinks:
@@ -63,11 +64,26 @@ class Ending:
         self.heat.write_now()
         is_whole = await asyncio.to_thread(self.writer.close, clean=True, deadline_seconds=STORE_S)
         if is_whole:
-            _remove(spools, self.folder.spool)
+            await self._remove(spools)
         else:
             log.error("the run folder %s did not take everything; its journal is kept", self.folder.path)
         await self._keep_page()
         await self.website.close()
+
+    async def _take_in_spools(self) -> list[Path]:
+        """What ranks left; where the disk does not answer it stays there."""
+        try:
+            left = await self.disk.ask(lambda: find_spools(self.folder, self.run_id, self.spool_folders))
+        except (OSError, TracksideError) as error:
+            log.warning("whether ranks left anything in %s is not known: %s", self.folder.path, error)
+            return []
+        return await take_in_spools(left, self.frames, time.time(), self.apply, self.disk)
+
+    async def _remove(self, spools: list[Path]) -> None:
+        try:
+            await self.disk.ask(lambda: _remove(spools, self.folder.spool))
+        except (OSError, TracksideError) as error:
+            log.warning("what was taken in could not be removed from %s: %s", self.folder.spool, error)
 
     async def _shut_down(self, sink: Sink) -> None:
         try:

@@ -67,7 +67,13 @@ def path_of(folder: RunFolder) -> Path:
 
 def save_identity(folder: RunFolder, identity: ControllerIdentity) -> None:
     """Keep it, readable by its user only. Raises: OSError. Blocks: for the disk."""
-    folder.write_whole(path_of(folder), msgspec.json.encode(identity), private=True)
+    path, content = written_identity(folder, identity)
+    folder.write_whole(path, content, private=True)
+
+
+def written_identity(folder: RunFolder, identity: ControllerIdentity) -> tuple[Path, bytes]:
+    """Where it is kept, and as what."""
+    return path_of(folder), msgspec.json.encode(identity)
 
 
 def load_identity(folder: RunFolder) -> ControllerIdentity:

@@ -2,18 +2,22 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from trackside.controller.watch import is_running
 from trackside.errors import TracksideError
 from trackside.ingest.reader import FrameReader
-from trackside.store import RunFolder
+from trackside.store import DiskThreads, RunFolder
 from trackside.wire import codec
 from trackside.wire.machine import machine_id
 from trackside.wire.messages import Hello
 from trackside.wire.spool import LIVE_SUFFIX, SUFFIX, private_path, read_spool
 
 log = logging.getLogger("trackside.controller")
+
+PIECE_FRAMES = 500
+"""Frames read from the disk at a time."""
 
 
 def find_spools(folder: RunFolder, run: str, elsewhere: Sequence[Path] = ()) -> list[Path]:
@@ -38,27 +42,32 @@ def find_spools(folder: RunFolder, run: str, elsewhere: Sequence[Path] = ()) -> 
     return found
 
 
-def take_in_spools(paths: Sequence[Path], reader: FrameReader, wall: float, apply: Callable[[], None]) -> list[Path]:
+async def take_in_spools(
+    paths: Sequence[Path], reader: FrameReader, wall: float, apply: Callable[[], None], disk: DiskThreads
+) -> list[Path]:
     """Read spool files; frames that arrived otherwise are known and left out.
 
     Args:
         paths: As `find_spools` returned them.
         reader: Reads the frames as if they had come over the link.
         wall: UTC epoch seconds now.
-        apply: Takes the reader's inputs; called after each file.
+        apply: Takes the reader's inputs; called after each piece.
+        disk: Reads the files.
 
     Returns:
         The files that were read; they may go once their frames are on the disk.
     """
     taken = []
     for path in paths:
+        frames = _frames(path)
         try:
-            for session, frame in _frames(path):
-                reader.feed(session, frame, wall)
+            while piece := await disk.ask(lambda frames=frames: list(islice(frames, PIECE_FRAMES))):  # type: ignore[misc]
+                for session, frame in piece:
+                    reader.feed(session, frame, wall)
+                apply()
         except (OSError, TracksideError) as error:
             log.warning("the spool file %s was not taken in: %s", path, error)
             continue
-        apply()
         taken.append(path)
     return taken
 

@@ -16,7 +16,7 @@ from trackside.controller.dispatch import Dispatch
 from trackside.controller.document import DocumentWriter, HeatWriter
 from trackside.controller.durable import DurableMarks
 from trackside.controller.ending import Ending
-from trackside.controller.identity import save_identity
+from trackside.controller.identity import save_identity, written_identity
 from trackside.controller.intake import find_spools, take_in_spools
 from trackside.controller.limits import LimitWatch
 from trackside.controller.source import LiveSource
@@ -34,13 +34,15 @@ from trackside.sinks.plugins import PluginSink, start_plugins
 from trackside.sinks.prometheus import take_scrape
 from trackside.sinks.report import ReportSink
 from trackside.sinks.terminal import TerminalSink
-from trackside.store import Resumption, SeriesReader, StoreStatus, StoreWriter
+from trackside.store import DiskThreads, Resumption, SeriesReader, StoreStatus, StoreWriter
 from trackside.wire.machine import machine_id
 from trackside.wire.messages import Downward
 
 log = logging.getLogger("trackside.controller")
 
 TICK_S = 0.2
+DISK_S = 5.0
+"""How long the end waits for the disk to tell what ranks left."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -78,6 +80,7 @@ class Controller:
         self._listener = Listener(self.identity.keys, self._frames, self._drained)
         self._durable = DurableMarks(self._listener.send, machine_id())
         self._reader = SeriesReader(self._writer.table.snapshot)
+        self._disk = DiskThreads("trackside-disk", limit_s=DISK_S)
         self._source = LiveSource(self._machine, self._reader, resume.present, self._counters)
         self._hub = Hub(self._source, secrets.token_hex(4), root=self._machine.root)
         self._document = DocumentWriter(self._source, self._write_document)
@@ -155,7 +158,7 @@ class Controller:
         page = None if self.identity.no_page else self._website
         self._dispatch.sinks = [LiveSink(self._hub, page), self._report, *self._plugins]
         if self._resumption is not None:
-            self._replay(self._resumption)
+            await self._replay(self._resumption)
         self._limits = LimitWatch(self._counters)
         self._listener.start(loop)
         self._document.write_if_due(resume.present().mono)
@@ -193,11 +196,13 @@ class Controller:
             website=self._website,
             hold=self.identity.hold or self._config.hold,
             hurry=self._hurry,
+            disk=self._disk,
         )
 
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
         self._listener.close()
         self._reader.close()
+        self._disk.close()
         self._sessions.close()
         if self._parent is not None:
             self._parent.close()
@@ -236,7 +241,7 @@ class Controller:
 
     # --- resuming -----------------------------------------------------------------------------------------------------
 
-    def _replay(self, resumption: Resumption) -> None:
+    async def _replay(self, resumption: Resumption) -> None:
         """Bring everything back to where the journal ends."""
         now = resume.present()
         self._dispatch.replaying = True
@@ -246,12 +251,13 @@ class Controller:
         self._durable.note(self._frames.highest(), acknowledge=False)
         downtime = None if found.last_arrival is None else max(0.0, now.wall - found.last_arrival)
         self.apply([*resume.damage_found(found), inputs.Replayed(downtime, self.identity.restarts)])
-        self._catch_up()
+        await self._catch_up()
 
-    def _catch_up(self) -> None:
+    async def _catch_up(self) -> None:
         """What happened on this machine while nobody listened: ranks that left their last words, ranks that have gone."""
-        left = find_spools(self.folder, self.identity.run, self._config.spool_folders)
-        take_in_spools(left, self._frames, resume.present().wall, self._drained)
+        folders = self._config.spool_folders
+        left = await self._disk.ask(lambda: find_spools(self.folder, self.identity.run, folders))
+        await take_in_spools(left, self._frames, resume.present().wall, self._drained, self._disk)
         state = self._machine.state
         here = {name for name, host in state.hosts.items() if host.machine_id == machine_id()}
         silent = [session for session, known in state.sessions.items() if known.is_open and known.host in here]
@@ -300,13 +306,8 @@ class Controller:
         if isinstance(said, inputs.PageBound):
             self._desk.print_line(said.url_line)
             self.identity.page_port = said.port
-            self._keep_identity()
-
-    def _keep_identity(self) -> None:
-        try:
-            save_identity(self.folder, self.identity)
-        except OSError as error:
-            log.warning("the page's port could not be kept for a restart: %s", error)
+            path, content = written_identity(self.folder, self.identity)
+            self._writer.write_file(path, content, private=True)
 
     def _sink_failed(self, name: str, reason: str) -> None:
         self._dispatch.fail(name, reason)

@@ -20,9 +20,12 @@ from trackside.launch.terminal import Terminal, duration_text
 from trackside.launch.uplink import connect
 from trackside.launch.workers import Worker
 from trackside.monitor.link import Link
+from trackside.monitor.samplers.patience import Patience
 from trackside.wire.messages import PortWish
 
 _REPORT = "report.html"
+_DISK_S = 3.0
+"""How long the disk may take to tell what there is; a shared mount may hang for good."""
 _REPORT_S = 10.0
 """How long the end waits for the report before it asks the controller to leave."""
 
@@ -195,12 +198,18 @@ class Job:
             controller.stop()
 
     def _say_end(self, folder: Path) -> None:
-        document = _run_document(folder)
+        eyes = Patience(_DISK_S)
+        found = eyes.ask(lambda: (_run_document(folder), (folder / _REPORT).is_file()))
+        eyes.close()
+        if found is None:
+            self._warn(f"the disk of {folder} does not answer; what there is of the run lies there")
+            return
+        document, has_report = found
         if document is not None:
             self._terminal.entry(str(document["state"]), _end_text(document))
             for line in _verdict_lines(document, folder):
                 self._terminal.line(line)
-        if (folder / _REPORT).is_file():
+        if has_report:
             self._terminal.entry("report", str(folder / _REPORT))
         else:
             self._warn(f"no report was written; what is there lies in {folder}")
@@ -213,9 +222,10 @@ def _autostart() -> dict[str, str]:
 
 
 def _wait_for_file(path: Path, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not path.exists() and time.monotonic() < deadline:
+    deadline, eyes = time.monotonic() + timeout_s, Patience(_DISK_S)
+    while not eyes.ask(path.exists) and time.monotonic() < deadline:
         time.sleep(0.05)
+    eyes.close()
 
 
 def _verdict_lines(document: dict[str, Any], folder: Path) -> list[str]:

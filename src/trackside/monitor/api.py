@@ -504,8 +504,7 @@ class Monitor:
             where = "its controller is on another host" if runtime.directory else "there was no controller"
             console.say(f"  trackside: no report at {target}: {where}")
             return
-        runtime.wait_for_report(seconds)
-        if report.is_file():
+        if runtime.wait_for_report(seconds):
             self._write(target, lambda path: shutil.copyfile(report, path))
         else:
             console.say(f"  trackside: no report at {target} yet: it will be {report} when the last rank has ended")

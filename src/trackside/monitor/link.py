@@ -109,6 +109,8 @@ class Link:
         self._facts: tuple[messages.HostFacts, messages.ProcessFacts] | None = None
         self._queue: deque[messages.Upward] = deque()
         self._farewell: messages.Upward | None = None
+        """The last word, until it is said."""
+        self._has_farewell = False
         self._outbox = Outbox(self.session)
         self._address: ControllerAddress | None = None
         self._context: Any = None
@@ -167,7 +169,7 @@ class Link:
             Whether everything is on the controller's disk; otherwise `undelivered` names where it lies.
         """
         if self._deadline is None:
-            self._farewell = farewell
+            self._farewell, self._has_farewell = farewell, farewell is not None
             self._deadline = time.monotonic() + deadline_s
             self._sleep.release()
         if self._thread.ident is not None and threading.current_thread() is not self._thread:
@@ -216,6 +218,9 @@ class Link:
         """Turn what waits into numbered frames."""
         closing = self._deadline is not None
         self._idle_turns += 1
+        if closing and self._farewell is None and self._has_farewell:
+            self._discard_late()
+            return
         for message in self._feed.collect(flush=closing):
             self._idle_turns = 0
             self._add(message)
@@ -225,6 +230,11 @@ class Link:
             self._beat()  # the last totals, which a short run has said once at most
             self._add(self._farewell)
             self._farewell = None
+
+    def _discard_late(self) -> None:
+        """What comes after the last word; a controller that has heard that may be gone, and nobody would take it."""
+        self.dropped_messages += len(self._queue)
+        self._queue.clear()
 
     def _add(self, message: messages.Upward) -> None:
         if isinstance(message, (messages.Heartbeat, messages.WorkerAlive, messages.Hello)):

@@ -32,6 +32,7 @@ from trackside.wire.machine import machine_id
 
 if TYPE_CHECKING:
     from trackside.monitor.model.watching import ModelWatch
+    from trackside.monitor.report import ReportWatch
 
 FINISH_S = 5.0
 """The longest that `finish` takes, all in all."""
@@ -39,6 +40,8 @@ DELIVER_S = 4.0
 START_S = 10.0
 """How much longer it takes when the controller is only starting: a script may be over before it listens."""
 REPORT_S = 3.0
+INTRODUCE_S = 1.0
+"""How long an end waits for the sampler to have said what this process runs on: milliseconds, but for a hung driver."""
 SPOOL_FOLDER = "spool"
 _LOOK_S = 0.02
 _MOST_WARNINGS = 1_000
@@ -233,6 +236,7 @@ class Runtime:
         self.recorder.stop()
         if self._sampling is not None:
             self._sampling.stop()
+            self._sampling.settle(INTRODUCE_S)
         self._wait_for_start()
         deadline = time.monotonic() + FINISH_S
         if self._watched is not None:
@@ -273,14 +277,15 @@ class Runtime:
         self.say_report(self.finish(clean=clean))
         self._starter.release()
 
-    def wait_for_report(self, seconds: float) -> None:
-        """Wait until the controller has written the report. Blocks: up to `seconds`."""
-        deadline = time.monotonic() + seconds
+    def wait_for_report(self, seconds: float) -> bool:
+        """Whether the controller has written the report. Blocks: up to `seconds`, and one more where its disk hangs."""
         report = self.report_path
-        while report is not None and not report.is_file() and time.monotonic() < deadline:
-            if self._starter.is_ours and self._starter.has_ended():
-                return
-            time.sleep(_LOOK_S)
+        return report is not None and self._watch_report(report).wait(seconds)
+
+    def _watch_report(self, report: Path) -> "ReportWatch":
+        from trackside.monitor.report import ReportWatch
+
+        return ReportWatch(report, self._starter)
 
     def say_report(self, seconds: float) -> None:
         """In a run of our own, say once where the report is: nobody else does. Blocks: up to `seconds`."""
@@ -289,14 +294,9 @@ class Runtime:
             return
         self._is_report_said = True
         is_alone = self.identity.world_size == 1
-        self.wait_for_report(min(seconds, REPORT_S) if is_alone and not self._is_leaving else 0.0)
-        later = "being written" if is_alone else "written when the last rank has ended"
-        if report.is_file():
-            console.say(f"  report     {report}")
-        elif self._starter.has_ended():
-            console.say(f"  trackside: no report was written; what is there lies in {report.parent}")
-        else:
-            console.say(f"  report     {report}  ({later})")
+        watch = self._watch_report(report)
+        is_there = not self._is_leaving and watch.wait(min(seconds, REPORT_S) if is_alone else 0.0)
+        watch.say(is_there, "being written" if is_alone else "written when the last rank has ended")
 
     def has_left(self) -> bool:
         """Whether nothing of it is left, its controller included."""

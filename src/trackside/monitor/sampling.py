@@ -47,6 +47,7 @@ class Sampling:
         self._environ, self._local_rank, self._sink = dict(environ), identity.local_rank, sink
         self._is_admitted = False
         self._stop = threading.Event()
+        self._introduced = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trackside-sample", daemon=True)
 
     def start(self) -> None:
@@ -57,11 +58,17 @@ class Sampling:
         """Ask it to end; it is not waited for, since a driver call may hang. Idempotent."""
         self._stop.set()
 
+    def settle(self, seconds: float) -> None:
+        """Wait until what this process runs on was said, or cannot be. Blocks: up to `seconds`."""
+        self._introduced.wait(seconds)
+
     def _run(self) -> None:
         try:
             self._work()
         except Exception:  # top of thread
             logger.debug("trackside: hardware is no longer sampled", exc_info=True)
+        finally:
+            self._introduced.set()
 
     def _work(self) -> None:
         from trackside.monitor.samplers import HostSampler, Patience, RankSampler
@@ -97,6 +104,7 @@ class Sampling:
 
         cpu, gpu = hardware_parts(self._environ, self._local_rank, driver)
         self._sink.send(messages.SetHardware(cpu=cpu, gpu=gpu))
+        self._introduced.set()
         return gpu
 
     def _admit(self, driver: "Patience") -> None:

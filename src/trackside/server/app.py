@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from trackside.errors import DiskSilentError
 from trackside.server import answers
 from trackside.server.assets import Asset
 from trackside.server.hub import Hub
@@ -85,7 +86,7 @@ def make_app(
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, access=access)],
-        exception_handlers={HTTPException: _explain, Exception: _explain_failure},
+        exception_handlers={HTTPException: _explain, DiskSilentError: _explain_silence, Exception: _explain_failure},
     )
     app.router.redirect_slashes = False
     return app
@@ -134,6 +135,10 @@ async def _explain(request: Request, problem: Exception) -> Response:
     if status == 404:
         return answers.error(404, "not_found", f"There is nothing at {request.url.path[:200]!r}.")
     return answers.error(status, "not_possible", f"{request.method} {request.url.path[:200]!r} is not possible.")
+
+
+async def _explain_silence(request: Request, problem: Exception) -> Response:
+    return answers.error(503, "disk_silent", f"{problem}.")
 
 
 async def _explain_failure(request: Request, problem: Exception) -> Response:

@@ -66,7 +66,7 @@ ERRORS = {
     401: "The token is missing or wrong; only where the page is not bound to loopback.",
     403: "An unknown host name or a foreign origin.",
     404: "The run has no such thing.",
-    503: "Too many viewers.",
+    503: "Too many viewers, or the disk of the run folder does not answer.",
 }
 
 
@@ -87,7 +87,7 @@ def _paths() -> Json:
         "/api/v1/ranks": _json("One entry per rank.", _list(documents.RankEntry)),
         "/api/v1/tree": _json("The whole job, its hosts and ranks, every node summed up.", _ref(documents.TreeNode)),
         "/api/v1/metrics": _json("Names, units, and where each has values.", _list(documents.MetricEntry)),
-        "/api/v1/series": _json("One metric.", _ref(documents.SeriesAnswer), SERIES_PARAMETERS, (400, 404)),
+        "/api/v1/series": _json("One metric.", _ref(documents.SeriesAnswer), SERIES_PARAMETERS, (400, 404, 503)),
         "/api/v1/epochs": _json("Epochs, oldest first.", _list(documents.EpochRecord)),
         "/api/v1/resources": _json(
             "Resource samples at or below the path, oldest first.", _list(documents.ResourceRecord), [PATH], (404,)
@@ -107,7 +107,7 @@ def _paths() -> Json:
         "/api/v1/stream": _get(STREAM_TEXT, {"text/event-stream": text}, STREAM_PARAMETERS, (404, 503)),
         "/api/v1/openapi.json": _json("This description.", {"type": "object"}),
         "/metrics": _get("Prometheus text: the last value of every metric.", {"text/plain": text}),
-        "/report.html": _get("The report as it would be now, one file.", {"text/html": text}),
+        "/report.html": _get("The report as it would be now, one file.", {"text/html": text}, None, (503,)),
     }
 
 

@@ -6,6 +6,7 @@ A run folder holds append-only and write-once files. The thread `trackside-store
 
 from trackside.store.baked import plan_baked
 from trackside.store.cold import SeriesQuery
+from trackside.store.disk import DiskThreads
 from trackside.store.export import COLUMNS, FORMATS, export_run, read_points, read_rows
 from trackside.store.folder import SCHEMA_VERSION, RunFolder
 from trackside.store.hot import PointTable, Snapshot
@@ -21,6 +22,7 @@ __all__ = [
     "FORMATS",
     "SCHEMA_VERSION",
     "Damage",
+    "DiskThreads",
     "FolderSource",
     "Frame",
     "PointTable",

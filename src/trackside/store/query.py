@@ -1,11 +1,9 @@
 """Chart queries: one series over any ranks, reduced to a bounded number of entries with extremes kept."""
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
 
 import duckdb
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 from trackside.errors import StoreError
 from trackside.store.cold import ColdRows, SeriesQuery
 from trackside.store.database import connect
+from trackside.store.disk import DiskThreads
 from trackside.store.hot import Snapshot
 from trackside.store.reduction import (
     ROW,
@@ -39,8 +38,6 @@ EXACT_ROWS = 200_000
 """Up to this many rows are taken out of Parquet and folded by their own x; more are put into buckets inside DuckDB."""
 ATTEMPTS = 5
 
-Answer = TypeVar("Answer")
-
 
 class Reduced:
     """What a query found: one entry an x or a bucket, marks of non-finite values, how many points it stands for."""
@@ -61,18 +58,18 @@ class SeriesReader:
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="trackside-read")
+        self._disk = DiskThreads("trackside-read", 2)
         self._database = connect(threads=2, memory_mb=200)
         self._local = threading.local()
         self._cold = ColdRows()
 
     async def series(self, query: SeriesQuery) -> SeriesAnswer:
-        """Answer one query in the pool. Raises: StoreError."""
-        return await self._in_pool(lambda: self.series_now(query))
+        """Answer one query. Raises: StoreError; DiskSilentError when the disk does not answer."""
+        return await self._disk.ask(lambda: self.series_now(query))
 
     async def baked(self, queries: list[SeriesQuery]) -> list[BakedSeries]:
-        """Answer many for a report; those without points are left out. Raises: StoreError."""
-        found = await self._in_pool(lambda: [self.baked_now(query) for query in queries])
+        """Answer many for a report; those without points are left out. Raises: as `series` does."""
+        found = [await self._disk.ask(partial(self.baked_now, query)) for query in queries]
         return [series for series in found if series.step]
 
     def series_now(self, query: SeriesQuery) -> SeriesAnswer:
@@ -116,12 +113,9 @@ class SeriesReader:
         )
 
     def close(self) -> None:
-        """Idempotent; running queries end first."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._database.close()
-
-    async def _in_pool(self, work: Callable[[], Answer]) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        """Let everything go, unless the disk holds on to it. Idempotent. Blocks: up to a second, for running queries."""
+        if self._disk.close():
+            self._database.close()  # it waits for its own threads
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         cursor: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)

@@ -81,7 +81,8 @@ class _Waiting:
     events: list[EventRecord] = field(default_factory=list)
     resources: list[ResourceRecord] = field(default_factory=list)
     epochs: list[EpochRecord] = field(default_factory=list)
-    files: dict[Path, bytes] = field(default_factory=dict)
+    files: dict[Path, tuple[bytes, bool]] = field(default_factory=dict)
+    """Content, and whether it is for this user only."""
     checkpoint: bytes | None = None
     healed: dict[bytes, int] = field(default_factory=dict)
     since: tuple[float, float] | None = None
@@ -211,10 +212,10 @@ class StoreWriter:
             self._last().epochs.append(record)
         self._wake.set()
 
-    def write_file(self, path: Path, data: bytes) -> None:
-        """Write a whole file of the folder soon; the latest data wins."""
+    def write_file(self, path: Path, data: bytes, *, private: bool = False) -> None:
+        """Write a whole file of the folder soon; the latest data wins. `private`: readable by its user only."""
         with self._lock:
-            self._last().files[path] = data
+            self._last().files[path] = data, private
         self._wake.set()
 
     def checkpoint(self, data: bytes) -> None:
@@ -420,7 +421,8 @@ class StoreWriter:
     def _write_files(self, waiting: _Waiting) -> None:
         for path in list(waiting.files):
             try:
-                self.folder.write_whole(path, waiting.files[path])
+                data, private = waiting.files[path]
+                self.folder.write_whole(path, data, private=private)
             except StoreError as error:
                 logger.warning("%s", error)
             del waiting.files[path]

@@ -1,5 +1,6 @@
 """The link against a small controller: in order, exactly once, bounded, whatever the other side does."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -228,3 +229,18 @@ def test_an_appointment_and_a_line_reach_the_owner(connect: Connect) -> None:
 
 def _fields(address: ControllerAddress) -> dict[str, Any]:
     return {name: getattr(address, name) for name in address.__struct_fields__}
+
+
+def test_nothing_follows_the_last_word(connect: Connect) -> None:
+    """A controller that has heard it may be gone; whoever sends later would be waited for in vain."""
+    with FakeController(acks=False) as controller:
+        link, _ = connect(controller.address)
+        link.send(event(1))
+        ending = threading.Thread(target=link.close, args=(1.0, messages.Goodbye(time=0.0)))
+        ending.start()
+        until(lambda: controller.of(messages.Goodbye))
+        link.send(event(2))
+        until(lambda: link.dropped_messages == 1)
+        ending.join(30)
+        assert [type(message) for message in controller.taken_once()] == [UserEvent, messages.Goodbye]
+        assert link.undelivered_frames == 2

@@ -1,4 +1,4 @@
-"""A thread for calls that may never come back."""
+"""A thread for calls that may never come back: of a driver, of a shared disk."""
 
 import queue
 import threading
@@ -51,8 +51,9 @@ class Patience:
         if self.is_silent:
             return None
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="trackside-driver", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="trackside-driver", daemon=True)
+            thread.start()
+            self._thread = thread
         call = _Call(job)
         self._out = call
         self._calls.put(call)
