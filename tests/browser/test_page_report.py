@@ -174,11 +174,14 @@ def test_a_printer_gets_what_was_out_of_view_too(fleet: Fleet, page: Page) -> No
 
 
 def test_two_ranks_have_an_odd_one_too(tmp_path: Path, page: Page) -> None:
-    page.goto(made.report(tmp_path, heated=made.heat(2, slow=1, columns=50)) + "#path=root&tab=ranks")
+    page.goto(
+        made.report(tmp_path, heated=made.heat(2, slow=1, columns=50), who=made.ranks(2, slow=None))
+        + "#path=root&tab=ranks"
+    )
     heat = page.get_by_role("region", name="Heat map")
     expect(heat).not_to_contain_text("differs most")  # it was slow in the second half only
     always = made.heat(2, slow=1, columns=50)
     always.own[1] = [0.31] * 50
     page.goto("about:blank")
-    page.goto(made.report(tmp_path, heated=always) + "#path=root&tab=ranks")
+    page.goto(made.report(tmp_path, heated=always, who=made.ranks(2, slow=None)) + "#path=root&tab=ranks")
     expect(heat).to_contain_text("rank 1 differs most: 310ms, the other 151ms")

@@ -19,7 +19,7 @@ it("a way has round corners", () => {
 
 const heat = {
   rows: [0, 1, 2].map((rank) => ({ rank, path: `root/rank${rank}`, x: [0, 1], values: [1, 1] })),
-  cells: [[1, 1], [1, 1], [9, 9]], low: 1, high: 9, from: 0, to: 1, odd: { rank: 2, mean: 9, usual: 1 },
+  cells: [[1, 1], [1, 1], [9, 9]], low: 1, high: 9, from: 0, to: 1, means: [1, 1, 9], odd: { rank: 2, mean: 9, usual: 1 },
 };
 
 it("cells of a heat map are found by pointing and by keys, the odd row first", () => {

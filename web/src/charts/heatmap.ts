@@ -12,6 +12,10 @@ const ROW_PX = 18;
 const FEW_ROWS_PX = 150;
 const HIGHEST_ROW_PX = 32;
 const TICK_PX = 130;
+/** Beside the map each row's mean has so much room, where the map is so wide. */
+const MEANS_PX = 132;
+const WIDE_PX = 560;
+const FIGURE_PX = 56;
 const LINE_PX = 13;
 const SEEN_PX = 4;
 
@@ -26,7 +30,8 @@ export function heatLayout(rows: number, width: number): HeatLayout {
   const room = HIGHEST_PX / Math.max(1, rows);
   const most = Math.max(ROW_PX, Math.min(HIGHEST_ROW_PX, FEW_ROWS_PX / Math.max(1, rows)));
   const rowHeight = room >= 1 ? Math.floor(Math.min(most, room)) : room;
-  return { left: LABEL_PX, width: Math.max(1, width - LABEL_PX), rowHeight, height: Math.round(rows * rowHeight) + AXIS_PX };
+  const beside = LABEL_PX + (width > WIDE_PX ? MEANS_PX : 0);
+  return { left: LABEL_PX, width: Math.max(1, width - beside), rowHeight, height: Math.round(rows * rowHeight) + AXIS_PX };
 }
 
 /** A colour of the scale; `share` 0 to 1. */
@@ -67,9 +72,10 @@ export function cellBy(key: string, from: Cell | null, heat: Heat): Cell | null 
   return { row: clamp(from.row + step[0], heat.rows.length), column: clamp(from.column + step[1], columns) };
 }
 
-export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLayout, pointed: Cell | null, xText: (x: number) => string): void {
+export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLayout, pointed: Cell | null, xText: (x: number) => string, text: (value: number) => string): void {
   const ratio = devicePixelRatio;
-  canvas.width = Math.round((layout.left + layout.width) * ratio);
+  const room = Math.max(canvas.clientWidth, layout.left + layout.width);
+  canvas.width = Math.round(room * ratio);
   canvas.height = Math.round(layout.height * ratio);
   const ctx = canvas.getContext("2d");
   if (ctx === null) return;
@@ -79,6 +85,7 @@ export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLay
   ctx.drawImage(picture, layout.left, 0, layout.width, heat.rows.length * layout.rowHeight);
   paintOdd(ctx, heat, layout);
   paintLabels(ctx, heat, layout, xText);
+  if (room > WIDE_PX) paintMeans(ctx, heat, layout, text);
   if (pointed !== null) paintPointed(ctx, heat, layout, pointed);
 }
 
@@ -172,4 +179,32 @@ function paintAxis(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout
     ctx.textAlign = i === 0 ? "left" : i === gaps ? "right" : "center";
     ctx.fillText(xText(heat.from + ((heat.to - heat.from) * i) / gaps), layout.left + (layout.width * i) / gaps, bottom + AXIS_PX - 2);
   }
+}
+
+/** A bar a row from nothing to its mean: the row that is different ends elsewhere. */
+function paintMeans(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, text: (value: number) => string): void {
+  const colors = palette();
+  const left = layout.left + layout.width + 10;
+  const most = Math.max(...heat.means.map((value) => Math.abs(value ?? 0))) || 1;
+  const hasText = layout.rowHeight >= LINE_PX;
+  const odd = heat.rows.findIndex((row) => row.rank === heat.odd?.rank);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  const paint = (value: number | null, i: number) => {
+    if (value === null) return;
+    const isOdd = i === odd;
+    const long = Math.max(1, (Math.abs(value) / most) * (MEANS_PX - 10 - FIGURE_PX));
+    const high = Math.max(isOdd ? SEEN_PX : 1, Math.min(12, layout.rowHeight - (hasText ? 6 : 0)));
+    const y = (i + 0.5) * layout.rowHeight;
+    ctx.fillStyle = isOdd ? colors.text : colors.muted;
+    ctx.globalAlpha = isOdd ? 1 : 0.55;
+    ctx.fillRect(left, y - high / 2, long, high);
+    ctx.globalAlpha = 1;
+    if (hasText) ctx.fillText(text(value), left + long + 6, y);
+  };
+  heat.means.forEach((value, i) => i !== odd && paint(value, i));
+  if (odd >= 0) paint(heat.means[odd] ?? null, odd);
+  ctx.fillStyle = colors.muted;
+  ctx.textBaseline = "bottom";
+  ctx.fillText("mean", left, layout.height - 2);
 }

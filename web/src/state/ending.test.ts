@@ -33,6 +33,7 @@ describe("how a job ended", () => {
     expect(advice({ signal: "SIGSEGV" })).toContain("PYTHONFAULTHANDLER");
     expect(advice({ signal: "SIGUSR1" })).toContain("sent it SIGUSR1");
     expect(advice({ state: "lost" })).toContain("whether a is up");
-    expect(advice({ exit_code: 1 })).toContain("r3]");
+    expect(advice({ exit_code: 1 })).toContain("look for [a:r3].");
+    expect(advice({ exit_code: 1, host: null })).toContain("look for rank 3.");
   });
 });

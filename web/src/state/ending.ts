@@ -33,5 +33,6 @@ export function adviceOn({ rank }: Culprit): string {
   if (rank.signal !== null && CRASHES.includes(rank.signal)) return "Native code crashed; with PYTHONFAULTHANDLER=1 in the environment it prints where.";
   if (rank.signal !== null) return `Somebody or something sent it ${rank.signal}.`;
   if (rank.state === "lost") return `It went silent: look whether ${where} is up and its network works.`;
-  return `What it printed last, its traceback too, is in the job's output after r${rank.rank}].`;
+  const line = rank.host === null ? `rank ${rank.rank}` : `[${rank.host}:r${rank.rank}]`;
+  return `Its last words, the traceback too, stand in the job's output: look for ${line}.`;
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { asRanks } from "../wire/guards";
-import { heatOf } from "./heat";
+import { heatOf, withOdd } from "./heat";
 import { RankHistory } from "./history";
 import { stepRows } from "./steptimes";
 
@@ -67,4 +67,12 @@ it("of two ranks that are alike, or in turn ahead, or hardly known, neither does
   expect(heatOf(pair([9, 1, 9, 1, 9, 1], [1, 3, 1, 3, 1, 3]), 6)?.odd).toBeNull();
   expect(heatOf(pair([2, 2], [9, 9]), 6)?.odd).toBeNull();
   expect(heatOf(pair([2, 2, 2, 2, 2, 2], [null, null, null, null, null, null]), 6)?.odd).toBeNull();
+});
+
+it("a row that is known to be the odd one is marked where the cells do not say so", () => {
+  const alike = heatOf(pair([2, 2, 2, 2, 2, 2], [2.1, 2.1, 2.1, 2.1, 2.1, 2.1]), 6)!;
+  expect(withOdd(alike, 1).odd).toEqual({ rank: 1, mean: expect.closeTo(2.1), usual: 2 });
+  expect(withOdd(alike, 7)).toBe(alike);
+  const clear = heatOf(pair([2, 2, 2, 2, 2, 2], [9, 9, 9, 9, 9, 9]), 6)!;
+  expect(withOdd(clear, 0)).toBe(clear);
 });

@@ -1,6 +1,6 @@
 // Rank × time for one gauge: one glance shows the row that is different.
 
-import { median } from "./load";
+import { mean, median } from "./load";
 
 export interface HeatRow {
   rank: number;
@@ -20,6 +20,8 @@ export interface Heat {
   high: number;
   from: number;
   to: number;
+  /** Of each row over the whole time. */
+  means: (number | null)[];
   /** The row that differs most from the usual one, if one does. */
   odd: { rank: number; mean: number; usual: number } | null;
 }
@@ -47,8 +49,9 @@ export function heatOf(rows: HeatRow[], columns: number, isLess = false): Heat |
   const cells = rows.map((row) => (row.from === undefined ? bucketed(row, from, to, count) : spanned(row, row.from, from, to, count)));
   const known = cells.flat().filter((value): value is number => value !== null).sort((a, b) => a - b);
   if (known.length === 0) return null;
-  const odd = withData.length === 2 ? oddOfTwo(rows, cells, isLess) : oddOf(rows, cells);
-  return { rows, cells, ...scaleOf(known, odd), from, to, odd };
+  const means = cells.map((line) => mean(line));
+  const odd = withData.length === 2 ? oddOfTwo(rows, cells, isLess) : oddOf(rows, means);
+  return { rows, cells, means, ...scaleOf(known, odd), from, to, odd };
 }
 
 /** Nearly all values, the odd row's too; wide enough that mere noise does not look like a difference. */
@@ -101,21 +104,24 @@ function oddOfTwo(rows: HeatRow[], cells: (number | null)[][], isLess: boolean):
     const other = cells[b]?.[i] ?? null;
     return value === null || other === null ? [] : [[value, other] as const];
   });
-  const meanOf = (side: 0 | 1) => pairs.reduce((sum, pair) => sum + pair[side], 0) / pairs.length;
-  const [first, second] = [meanOf(0), meanOf(1)];
+  const [first, second] = [mean(pairs.map(([left]) => left)) ?? NaN, mean(pairs.map(([, right]) => right)) ?? NaN];
   const isFirstWorse = first > second !== isLess;
-  const [mean, usual] = isFirstWorse ? [first, second] : [second, first];
+  const [worse, usual] = isFirstWorse ? [first, second] : [second, first];
   const same = pairs.filter(([left, right]) => left !== right && (left > right !== isLess) === isFirstWorse).length;
-  if (pairs.length < LEAST_CELLS || same < pairs.length * APART_CELLS || Math.abs(mean - usual) < Math.abs(usual) * APART_RATIO) return null;
+  if (pairs.length < LEAST_CELLS || same < pairs.length * APART_CELLS || Math.abs(worse - usual) < Math.abs(usual) * APART_RATIO) return null;
   const row = rows[isFirstWorse ? a : b];
-  return row === undefined ? null : { rank: row.rank, mean, usual };
+  return row === undefined ? null : { rank: row.rank, mean: worse, usual };
 }
 
-function oddOf(rows: HeatRow[], cells: (number | null)[][]): Heat["odd"] {
-  const means = cells.map((line) => {
-    const known = line.filter((value): value is number => value !== null);
-    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
-  });
+/** The same map with a row marked that is known to be the odd one, where the cells alone do not say so. */
+export function withOdd(heat: Heat, rank: number): Heat {
+  const at = heat.rows.findIndex((row) => row.rank === rank);
+  const own = heat.means[at] ?? null;
+  const usual = median(heat.means.filter((_, i) => i !== at));
+  return heat.odd !== null || own === null || usual === null ? heat : { ...heat, odd: { rank, mean: own, usual } };
+}
+
+function oddOf(rows: HeatRow[], means: (number | null)[]): Heat["odd"] {
   const usual = median(means);
   if (usual === null || means.filter((value) => value !== null).length < FEW) return null;
   const deviation = median(means.map((value) => (value === null ? null : Math.abs(value - usual)))) ?? 0;

@@ -4,7 +4,7 @@ import { cellAt, cellBy, heatLayout, paintHeat, type Cell } from "../charts/heat
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
 import { GAUGES, unitOf } from "../state/gauges";
-import { heatOf, type Heat, type HeatRow } from "../state/heat";
+import { heatOf, withOdd, type Heat, type HeatRow } from "../state/heat";
 import type { Page } from "../state/page";
 import { spreadOf } from "../state/spread";
 import { ordered, ownStep } from "../state/standings";
@@ -15,6 +15,9 @@ import { unitFormat } from "./GaugeCharts";
 import { leadMetric } from "./Learning";
 
 const COLUMNS = 480;
+/** Few ranks are told apart better with less of the noise. */
+const FEW = 16;
+const FEW_COLUMNS = 160;
 const REFRESH_MS = 20_000;
 const RANK_GAUGES = GAUGES.filter((gauge) => gauge.of === "rank");
 const STEP_TITLES = { "own step": "own step time", "data wait": "data wait", "whole step": "step time with waiting" };
@@ -30,7 +33,12 @@ export function HeatMap() {
   useEffect(() => void page.requests.resources("root").catch(() => undefined), []);
   useHeatAnswer(page, hasSteps);
   const rows = useRows(choice, ranks, lead);
-  const heat = useMemo(() => heatOf(rows, COLUMNS, choice === "gpu"), [rows]);
+  const blamed = choice === "whole step" || !isStepTime(choice) ? [] : ranks.filter((rank) => rank.verdict !== null);
+  const known = blamed.length === 1 ? (blamed[0]?.rank ?? null) : null;
+  const heat = useMemo(() => {
+    const made = heatOf(rows, rows.length > FEW ? COLUMNS : FEW_COLUMNS, choice === "gpu");
+    return made === null || known === null ? made : withOdd(made, known);
+  }, [rows, known]);
   const show = valueFormat(choice);
   const pointed = useSignal<Cell | null>(null);
   return (
@@ -58,7 +66,7 @@ export function HeatMap() {
       {heat === null ? (
         <p class="heat-none">{isStepTime(choice) ? "No step has been timed yet." : "No rank has reported this."}</p>
       ) : (
-        <HeatCanvas heat={heat} pointed={pointed} onPick={(row) => page.show({ path: row.path, tab: "overview" }, true)} />
+        <HeatCanvas heat={heat} pointed={pointed} show={show} onPick={(row) => page.show({ path: row.path, tab: "overview" }, true)} />
       )}
       <p class="heat-reading figure" role="status">
         {reading(heat, pointed.value, show)}
@@ -155,10 +163,11 @@ function sampleRows(key: string, page: Page, ranks: RankEntry[], origin: number)
 interface CanvasProps {
   heat: Heat;
   pointed: Signal<Cell | null>;
+  show(value: number): string;
   onPick(row: HeatRow): void;
 }
 
-function HeatCanvas({ heat, pointed, onPick }: CanvasProps) {
+function HeatCanvas({ heat, pointed, show, onPick }: CanvasProps) {
   const page = usePage();
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -172,7 +181,7 @@ function HeatCanvas({ heat, pointed, onPick }: CanvasProps) {
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    if (canvas.current !== null && width > 0) paintHeat(canvas.current, heat, layout, pointed.value, format.clock);
+    if (canvas.current !== null && width > 0) paintHeat(canvas.current, heat, layout, pointed.value, format.clock, show);
   }, [heat, width, pointed.value, page.theme.value, page.scheme.value]);
   const pick = (cell: Cell | null) => {
     const row = cell === null ? undefined : heat.rows[cell.row];

@@ -15,10 +15,12 @@ NO_ID = 0
 """The book gives the real one."""
 
 
-def of_behind(behind: Behind, judgement: Judgement, rank: Rank, blamed: list[int], module: str | None) -> Verdict:
-    """A rank that is behind in its own time."""
+def of_behind(
+    behind: Behind, judgement: Judgement, rank: Rank, blamed: list[int], module: str | None, known: int | None = None
+) -> Verdict:
+    """A rank that is behind in its own time. `known`: the step from which on that has been said."""
     view = judgement.view
-    since = view.first_step(behind.since_at)
+    since = view.first_step(behind.since_at) if known is None else known
     gain = judgement.gain(blamed, behind.rank)
     is_starved = behind.phase == "data"
     where = f", mostly in `{module}`" if module and not is_starved else ""

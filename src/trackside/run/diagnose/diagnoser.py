@@ -163,6 +163,9 @@ class Diagnoser:
             rank = run.ranks[behind.rank]
             module = costliest_module(run, behind.rank, behind.phase)
             verdict = causes.of_behind(behind, judgement, rank, blamed, module)
+            known = self.book.find(verdict.kind, verdict.path)
+            if known is not None:
+                verdict = causes.of_behind(behind, judgement, rank, blamed, module, known.since_step)
             other = "straggler" if verdict.kind == "data starvation" else "data starvation"
             former = self.book.find(other, verdict.path)
             if former is not None:

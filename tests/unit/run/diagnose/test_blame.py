@@ -255,3 +255,10 @@ def test_while_a_rank_is_behind_the_rest_is_waiting_for_it() -> None:
     told = "of a step of 144 ms, 13% in collectives on every rank, 11% own work, 1% waiting for data"
     assert bound.bound_of(costs, None, has_laggard=True) == (None, f"{told}; the rest is waiting for who is behind")
     assert bound.bound_of(costs, None, has_laggard=False) == (None, f"nothing stands out: {told}")
+
+
+def test_what_a_verdict_says_of_its_beginning_stays() -> None:
+    watch = Watch(Job(ranks=4, seed=3, sigma=0.3, faults=[slower(2, "forward", 0.4, 50)])).watch(600)
+    (verdict,) = watch.diagnoser.book.open
+    assert verdict.since_step == pytest.approx(50, abs=15)
+    assert f"since step {verdict.since_step:,}" in verdict.text
