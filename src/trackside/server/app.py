@@ -20,7 +20,7 @@ from trackside.server.routes.page import Page
 from trackside.server.routes.run import RunRoutes
 from trackside.server.routes.series import SeriesRoute
 from trackside.server.routes.stream import StreamRoute
-from trackside.server.security import Access, Guard
+from trackside.server.security import EVERY_ANSWER, Access, Guard
 from trackside.server.shared import SharedAnswer
 from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
@@ -146,4 +146,5 @@ async def _explain_failure(request: Request, problem: Exception) -> Response:
         500,
         "failed",
         f"Answering {request.url.path[:200]!r} failed ({type(problem).__name__}); the controller goes on.",
+        EVERY_ANSWER,  # this one is made outside of the guard
     )

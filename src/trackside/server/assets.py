@@ -7,8 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from trackside.server.security import ADD_SLASH
+
 STATIC = Path(__file__).parent / "static"
 INDEX = "index.html"
+_SCRIPT = re.compile(rb"<script\b")
 HASHED = re.compile(r"[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+$")
 """Names that hold a hash of their content, as Vite writes them: they may be kept for ever."""
 NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Trackside</title>
@@ -45,7 +48,11 @@ def read_files(folder: Path = STATIC) -> dict[str, bytes]:
 
 def read_assets(folder: Path = STATIC) -> dict[str, Asset]:
     """The same files, ready to be served."""
-    return {name: _asset(name, content) for name, content in read_files(folder).items()}
+    files = read_files(folder)
+    files[INDEX] = _SCRIPT.sub(
+        rb"<script>%s</script>\g<0>" % ADD_SLASH.encode().replace(b"\\", rb"\\"), files[INDEX], count=1
+    )
+    return {name: _asset(name, content) for name, content in files.items()}
 
 
 def _asset(name: str, content: bytes) -> Asset:

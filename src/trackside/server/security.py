@@ -1,9 +1,11 @@
 """Who may read, and what every answer says to the browser.
 
 Loopback by default; anything else needs a token. `Host` is checked always, because a name that an attacker's page controls
-may resolve to this server (DNS rebinding); `Origin` is checked when a browser sends one. Nothing can be changed by HTTP.
+may resolve to this server (DNS rebinding); `Origin` and `Sec-Fetch-*` are checked when a browser sends them. Nothing can be
+changed by HTTP.
 """
 
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -15,8 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trackside.server.answers import error
 
+ADD_SLASH = "if(!/[/]([^/]*[.][^/]*)?$/.test(location.pathname))location.replace(location.pathname+'/'+location.search+location.hash)"
+"""The page's first script. Behind a proxy that takes a prefix away, the address without its final slash would make every
+relative URL of the page lead elsewhere, and only the browser knows that address."""
+_ADD_SLASH_HASH = base64.b64encode(hashlib.sha256(ADD_SLASH.encode()).digest()).decode()
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
+    f"default-src 'none'; script-src 'self' 'sha256-{_ADD_SLASH_HASH}'; style-src 'self'; "
+    "style-src-attr 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -28,6 +35,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+EVERY_ANSWER = {**HEADERS, "Content-Security-Policy": PAGE_POLICY}
 METHODS = ("GET", "HEAD")
 LOOPBACK_NAMES = frozenset({"localhost"})
 
@@ -111,6 +119,8 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        if scope["path"].startswith("//"):  # a proxy whose prefix ends in a slash, or does not
+            scope = {**scope, "path": "/" + scope["path"].lstrip("/")}
         secured = _with_headers(send)
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
@@ -136,9 +146,8 @@ class Guard:
                     "gives that name, start Trackside with --allowed-hosts and the name."
                 ),
             )
-        origin = headers.get("origin")
-        if origin is not None and not self._access.knows_host(urlsplit(origin).netloc):
-            return 403, "foreign_origin", f"A page of {origin!r} may not read this run."
+        if (foreign := self._foreign(headers)) is not None:
+            return 403, "foreign_origin", foreign
         if scope["method"] not in METHODS:
             return 405, "read_only", f"{scope['method']} is not possible: Trackside is read-only, use GET."
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
@@ -152,6 +161,15 @@ class Guard:
                     "?token=...), or send the token as `Authorization: Bearer ...`."
                 ),
             )
+        return None
+
+    def _foreign(self, headers: Headers) -> str | None:
+        """Why a page of another site gets nothing; None: it is none."""
+        origin = headers.get("origin")
+        if origin is not None and not self._access.knows_host(_netloc(origin)):
+            return f"A page of {origin[:200]!r} may not read this run."
+        if _is_fetched_elsewhere(headers):
+            return "Another site's page may lead to this one; it may not read or embed it."
         return None
 
     def _may_read(self, scope: Scope, headers: Headers) -> bool:
@@ -171,6 +189,8 @@ class Guard:
         here = scope["path"].rpartition("/")[2]
         location = f"./{here}" + (f"?{rest}" if rest else "")
         cookie = f"{self._access.cookie}={self._access.cookie_value}; HttpOnly; SameSite=Strict"
+        if Headers(scope=scope).get("x-forwarded-proto", scope["scheme"]) == "https":
+            cookie += "; Secure"
         await _Empty(303, {"Location": location, "Set-Cookie": cookie, "Cache-Control": "no-store"})(
             scope, receive, send
         )
@@ -186,6 +206,23 @@ class _Empty:
         raw.append((b"content-length", b"0"))
         await send({"type": "http.response.start", "status": self._status, "headers": raw})
         await send({"type": "http.response.body", "body": b""})
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def _is_fetched_elsewhere(headers: Headers) -> bool:
+    """Whether a browser says that a page of another site, or of another port, wants this for itself.
+
+    A person who follows a link is let in. Older browsers, and programs, say nothing.
+    """
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    return headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest", "document") != "document"
 
 
 def _is_page(path: str) -> bool:

@@ -1,5 +1,6 @@
 """The page's own files."""
 
+import re
 from collections.abc import Mapping
 
 from starlette.requests import Request
@@ -7,6 +8,9 @@ from starlette.responses import RedirectResponse, Response
 
 from trackside.server.answers import AnswerError, accepts_gzip
 from trackside.server.assets import INDEX, Asset
+
+PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
+"""What may stand in front of the page: the path of a URL, and never the name of another host."""
 
 
 class Page:
@@ -20,7 +24,7 @@ class Page:
         prefix = request.headers.get("x-forwarded-prefix", "").rstrip("/")
         asked = request.headers.get("x-forwarded-uri") or request.headers.get("x-original-uri") or ""
         path, _, query = asked.partition("?")
-        if prefix.startswith("/") and not prefix.startswith("//") and path == prefix:
+        if path == prefix and PREFIX.fullmatch(prefix):
             return RedirectResponse(f"{prefix}/" + (f"?{query}" if query else ""), 307)
         return self._answer(request, self._assets[INDEX])
 
