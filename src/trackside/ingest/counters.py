@@ -23,6 +23,8 @@ class Counters(msgspec.Struct):
     """Frames of other runs, other versions, or sessions that were not let in."""
     peers_refused: int = 0
     """Connections with a wrong key."""
+    handshakes_failed: int = 0
+    """Connections to the link's port that never got as far: not ZeroMQ, no key at all, another controller's."""
     values_over_name_limit: int = 0
     """Values of metric names beyond the limit."""
     values_without_definition: int = 0

@@ -9,6 +9,7 @@ import zmq
 
 from trackside.errors import PortTakenError
 from trackside.ingest.gatekeeper import Gatekeeper
+from trackside.ingest.handshakes import Handshakes
 from trackside.ingest.keys import LinkKeys
 from trackside.ingest.reader import FrameReader
 from trackside.wire import codec, messages
@@ -45,6 +46,7 @@ class Listener:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gatekeeper = Gatekeeper(self._context, keys.client_public, reader.refused_peer)
         self._socket = _router(self._context, keys)
+        self._handshakes = Handshakes(self._socket, reader.failed_handshake)
         self._fd = int(self._socket.getsockopt(zmq.FD))
         self._waiting: deque[tuple[bytes, bytes]] = deque()
         self._waiting_bytes = 0
@@ -76,8 +78,10 @@ class Listener:
         """Begin to read."""
         self._loop = loop
         loop.add_reader(self._gatekeeper.fd, self._gatekeeper.answer)
+        loop.add_reader(self._handshakes.fd, self._handshakes.read)
         loop.add_reader(self._fd, self._schedule)
         self._gatekeeper.answer()
+        self._handshakes.read()
         self._schedule()
 
     def send(self, session: bytes, message: messages.Downward) -> None:
@@ -90,6 +94,8 @@ class Listener:
 
     def nudge(self) -> None:
         """Look whether something waits. The socket's file is edge-triggered and sending may swallow an edge."""
+        if self._loop is not None:
+            self._handshakes.read()
         if self._waiting or int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             self._schedule()
 
@@ -98,11 +104,13 @@ class Listener:
         if self._loop is not None:
             self._loop.remove_reader(self._fd)
             self._loop.remove_reader(self._gatekeeper.fd)
+            self._loop.remove_reader(self._handshakes.fd)
             self._loop = None
         if self._again is not None:
             self._again.cancel()
             self._again = None
         if not self._socket.closed:
+            self._handshakes.close()
             self._socket.close(linger=int(linger_s * 1000))
             self._gatekeeper.close()
             self._context.term()

@@ -110,6 +110,10 @@ class FrameReader:
             "if it belongs to the job, give it the TRACKSIDE_CONTROLLER of this run",
         )
 
+    def failed_handshake(self) -> None:
+        """Count a connection that ended before it could show a key."""
+        self.counters.handshakes_failed += 1
+
     def _greet(self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool) -> None:
         hello = codec.decode_body(envelope)
         if not isinstance(hello, messages.Hello) or hello.session != session:

@@ -1,6 +1,7 @@
 """The listener with real sockets, in one loop."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,15 +45,15 @@ class End:
 
     def rank(self, number: int, keys: LinkKeys | None = None) -> zmq.Socket[bytes]:
         keys = keys or self.keys
-        socket = self.context.socket(zmq.DEALER)
-        socket.setsockopt(zmq.ROUTING_ID, session_id(number))
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.curve_serverkey = self.keys.server_public.encode()
-        socket.curve_publickey = keys.client_public.encode()
-        socket.curve_secretkey = keys.client_secret.encode()
-        socket.connect(f"tcp://127.0.0.1:{self.listener.port}")
-        self.ranks.append(socket)
-        return socket
+        link = self.context.socket(zmq.DEALER)
+        link.setsockopt(zmq.ROUTING_ID, session_id(number))
+        link.setsockopt(zmq.LINGER, 0)
+        link.curve_serverkey = self.keys.server_public.encode()
+        link.curve_publickey = keys.client_public.encode()
+        link.curve_secretkey = keys.client_secret.encode()
+        link.connect(f"tcp://127.0.0.1:{self.listener.port}")
+        self.ranks.append(link)
+        return link
 
     async def until(self, look: Callable[[], Any], seconds: float = 5.0) -> Any:
         deadline = time.monotonic() + seconds
@@ -63,8 +64,8 @@ class End:
         return found
 
     def close(self) -> None:
-        for socket in self.ranks:
-            socket.close()
+        for link in self.ranks:
+            link.close()
         self.context.term()
         self.listener.close()
 
@@ -115,6 +116,29 @@ def test_only_the_runs_key_opens_the_door():
         end.inputs.extend(end.reader.take())
         assert [event.kind for event in of(end, FrameRefused)] == ["wrong key"]
         assert end.reader.counters.frames == 1
+
+    play(scene)
+
+
+def test_who_does_not_speak_our_language_is_counted():
+    async def scene(end: End) -> None:
+        count = lambda: end.reader.counters.handshakes_failed  # noqa: E731
+        for number, garbage in enumerate((b"GET / HTTP/1.1\r\n\r\n" * 9, b"\xff" + bytes(8) + b"\x7f\3\1NULL", b""), 1):
+            with socket.create_connection(("127.0.0.1", end.listener.port)) as stranger:
+                stranger.sendall(garbage)
+            await end.until(lambda number=number: count() == number)
+        plain = end.context.socket(zmq.DEALER)
+        end.ranks.append(plain)
+        plain.connect(f"tcp://127.0.0.1:{end.listener.port}")
+        await end.until(lambda: count() >= 4)
+        plain.close()
+        seen = count()
+        end.rank(1, make_keys()).send(hello(1))
+        await end.until(lambda: end.reader.counters.peers_refused)
+        rank = end.rank(0)
+        rank.send(hello(0))
+        await end.until(lambda: end.reader.counters.frames == 1)
+        assert count() <= seen + 1, "who showed a wrong key is counted as that"
 
     play(scene)
 
