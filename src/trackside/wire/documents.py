@@ -49,7 +49,7 @@ class Verdict(Document, frozen=True, kw_only=True):
     """Who or what costs the job time, with the figures that say so."""
 
     id: int
-    kind: Literal["straggler", "data starvation", "imbalance", "memory growth", "slow step"]
+    kind: Literal["straggler", "data starvation", "crowded host", "imbalance", "memory growth", "slow step"]
     text: str
     """One sentence: who, in which phase, by how much, since when."""
     path: str

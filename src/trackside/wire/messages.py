@@ -158,6 +158,9 @@ class StepTimes(Message, frozen=True, kw_only=True, tag="step times"):
     """float64, entries times phases, one row an entry."""
     samples: bytes
     """int64, samples of all its steps; -1: not counted."""
+    core_wait: bytes = b""
+    """float64, the part of `own` in which the training thread could have gone on and no CPU core was free for it; empty:
+    unknown."""
 
 
 class ModuleTimes(Message, frozen=True, kw_only=True, tag="module times"):

@@ -19,6 +19,7 @@ parser.add_argument("--since", type=int, default=60)
 parser.add_argument("--until", type=int, default=1 << 30)
 parser.add_argument("--slow", type=int, default=1)
 parser.add_argument("--work", type=float, default=0.06, help="seconds of a forward of the usual batch")
+parser.add_argument("--spin", type=float, default=0.0, help="seconds of work of a forward, on one core for all ranks")
 options = parser.parse_args()
 
 
@@ -30,6 +31,9 @@ class Layer(nn.Module):
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         time.sleep(options.work * len(batch) / 32 + self.seconds)
+        until = time.thread_time() + options.spin
+        while time.thread_time() < until:
+            pass
         return self.linear(batch)
 
 
@@ -43,6 +47,8 @@ def batches(rank: int) -> Iterator[torch.Tensor]:
 
 
 def main() -> None:
+    if options.spin:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     dist.init_process_group("gloo")
     rank = int(os.environ["RANK"])
     bare = Layer()
@@ -64,7 +70,7 @@ def main() -> None:
         if options.fault == "checkpoint" and rank == 0 and step % 25 == 24:
             time.sleep(1.0)
         if options.fault == "leak" and rank == options.slow:
-            leaked.append(torch.ones(500_000))
+            leaked.append(torch.ones(125_000))
     mon.finish()
     dist.destroy_process_group()
 

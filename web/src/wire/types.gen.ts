@@ -54,7 +54,7 @@ export interface Warning {
 /** Who or what costs the job time, with the figures that say so. */
 export interface Verdict {
   id: number;
-  kind: "data starvation" | "imbalance" | "memory growth" | "slow step" | "straggler";
+  kind: "crowded host" | "data starvation" | "imbalance" | "memory growth" | "slow step" | "straggler";
   /** One sentence: who, in which phase, by how much, since when. */
   text: string;
   path: string;

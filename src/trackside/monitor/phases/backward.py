@@ -62,6 +62,8 @@ class BackwardWatch:
         if token is None or token is not self._token:
             return
         self._token = None
+        if self._track.doing == COLLECTIVE:
+            self._track.note_cores()
         self._track.leave(BACKWARD, self._before)
         handle, self._handle = self._handle, None
         if handle is not None:
@@ -75,6 +77,7 @@ class BackwardWatch:
 
     @guarded
     def _computed(self) -> None:
+        self._track.note_cores()
         self._track.put(track.ENTER, COLLECTIVE)
         self._track.doing = COLLECTIVE
 

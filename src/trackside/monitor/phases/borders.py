@@ -111,6 +111,7 @@ class Borders:
         self.has_steps = True
         if not self._loops:
             self._drop()
+        self._track.note_cores()
         self._loops.append(_Seen())
         self._track.put(track.PUSH)
 
@@ -138,6 +139,7 @@ class Borders:
     def close_batch(self, step: int, samples: int | None) -> None:
         """The loop is through with its batch."""
         seen = self._loops[-1]
+        self._track.note_cores()
         if seen.has_evaluated and not seen.is_training and self._has_trained:
             self._track.put(track.DROP)
             return
@@ -186,6 +188,7 @@ class Borders:
         """Take out of the step what was done since the last fetch, if that was evaluation only."""
         since = self._since_fetch
         if self._is_kept and since.has_evaluated and not since.is_training and self._has_trained:
+            self._track.note_cores()
             self._track.put(track.UNDO)
             self._samples = self._samples_kept
         self._is_kept = False
@@ -262,6 +265,7 @@ class Borders:
     def _drop(self) -> None:
         if self._is_open:
             self._is_open = False
+            self._track.note_cores()
             self._track.put(track.DROP)
         self._cycle, self._samples = _Seen(), None
         self._is_kept = False
@@ -275,6 +279,7 @@ class Borders:
         if logged is None or logged == self._step:
             self._pulse.step = step
         self._step = step
+        self._track.note_cores()
         self._track.put(track.CLOSE, self._closing(step, samples, self._cycle))
         self._track.put(track.OPEN)
         self._is_open, self._is_kept = True, False

@@ -28,12 +28,15 @@ class _Entry:
     known: tuple[str, ...]
     samples: int
     """-1 when those of one of them are not counted."""
+    core_wait: float
+    """NaN when that of one of them is unknown."""
 
     def add(self, cost: StepCost) -> None:
         self.step, self.ended_at, self.known = cost.step, cost.ended_at, cost.known
         self.count += 1
         self.wall += cost.wall
         self.own += _NAN if cost.own is None else cost.own
+        self.core_wait += _NAN if cost.core_wait is None else cost.core_wait
         for name, seconds in cost.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         self.samples = -1 if cost.samples is None or self.samples < 0 else self.samples + cost.samples
@@ -49,6 +52,7 @@ def _entry(cost: StepCost) -> _Entry:
         seconds=dict(cost.seconds),
         known=cost.known,
         samples=-1 if cost.samples is None else cost.samples,
+        core_wait=_NAN if cost.core_wait is None else cost.core_wait,
     )
 
 
@@ -109,4 +113,5 @@ def _message(entries: list[_Entry]) -> StepTimes:
         own=array("d", [entry.own for entry in entries]).tobytes(),
         seconds=seconds.tobytes(),
         samples=array("q", [entry.samples for entry in entries]).tobytes(),
+        core_wait=array("d", [entry.core_wait for entry in entries]).tobytes(),
     )

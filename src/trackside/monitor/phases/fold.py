@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.monitor.phases import track
+from trackside.monitor.phases.cores import waited_ns
 from trackside.monitor.phases.names import BLURRED, BUILT_IN, COLLECTIVE, REST
 from trackside.monitor.pulse import OwnWork, Pulse
 
@@ -35,6 +36,8 @@ class StepCost:
     known: tuple[str, ...]
     """Phases that can be told apart by now; one without seconds took none."""
     samples: int | None = None
+    core_wait: float | None = None
+    """Of `own`, the part in which the training thread could have gone on and had no core; None: unknown."""
 
 
 @dataclass(slots=True)
@@ -43,7 +46,8 @@ class _Frame:
 
     is_open: bool = False
     spent: dict[str, float] = field(default_factory=dict)
-    kept: dict[str, float] | None = None
+    kept: tuple[dict[str, float], float] | None = None
+    core_wait: float = 0.0
     stack: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Phase, what time counted for before it, and the user's phase it was in."""
     counts_for: str = REST
@@ -67,6 +71,8 @@ class Fold:
         self._frames = [_Frame()]
         self._at = 0.0
         self._known: dict[str, None] = {}
+        self._waited_ns: int | None = None
+        """For a core, since the training thread began."""
 
     def take(self, marks: Iterable[track.Mark], wall_clock: float) -> list[StepCost]:
         """Return the steps that ended among `marks`.
@@ -87,6 +93,8 @@ class Fold:
                     frame.spent.setdefault(frame.counts_for, 0.0)
             elif code == track.LEAVE:
                 _leave(frame, about)
+            elif code == track.CORES:
+                self._take_core_wait(frame, about)
             elif code == track.CLOSE:
                 if frame.is_open:
                     steps.append(self._close(frame, about, wall_clock + at))
@@ -98,15 +106,15 @@ class Fold:
         """The rarer marks."""
         if code == track.OPEN:
             if not frame.is_open:
-                frame.is_open, frame.kept, frame.spent = True, None, {}
+                frame.is_open, frame.kept, frame.spent, frame.core_wait = True, None, {}, 0.0
                 _begin_anew(frame)
         elif code == track.DROP:
             frame.is_open, frame.kept, frame.spent = False, None, {}
         elif code == track.KEEP:
-            frame.kept = dict(frame.spent)
+            frame.kept = (dict(frame.spent), frame.core_wait)
         elif code == track.UNDO:
             if frame.kept is not None:
-                frame.spent = dict(frame.kept)
+                frame.spent, frame.core_wait = dict(frame.kept[0]), frame.kept[1]
         elif code == track.PUSH:
             self._frames.append(_Frame())
         elif code == track.POP:
@@ -114,8 +122,17 @@ class Fold:
                 self._frames.pop()
         elif code == track.TORN:
             self._frames = [_Frame() for _ in self._frames]
+            self._waited_ns = None
         elif isinstance(about, OwnWork):
             self._pulse.measure(about, is_end=code == track.SPAN_ENDS)
+
+    def _take_core_wait(self, frame: _Frame, text: bytes) -> None:
+        """Add what the thread has waited for a core since it was last read, unless it waited for peers anyway."""
+        before, self._waited_ns = self._waited_ns, waited_ns(text)
+        if before is None or self._waited_ns is None or self._waited_ns < before:  # another thread trains now
+            return
+        if frame.is_open and frame.counts_for != COLLECTIVE:
+            frame.core_wait += (self._waited_ns - before) / 1e9
 
     def _close(self, frame: _Frame, closing: Closing, ended_at: float) -> StepCost:
         seconds, frame.spent, frame.kept, frame.is_open = frame.spent, {}, None, False
@@ -138,6 +155,7 @@ class Fold:
             seconds=seconds,
             known=known,
             samples=samples,
+            core_wait=None if self._waited_ns is None else min(frame.core_wait, wall),
         )
         self._pulse.add_step(wall, own, seconds)
         return step

@@ -63,6 +63,7 @@ class Recorder:
         self._settle()
         self.track.is_on = False
         self._hooks.remove()
+        self.track.cores.close()
 
     def become_inert(self) -> None:
         """This is a forked child, where no device may be asked for anything."""

@@ -4,6 +4,7 @@ from collections import deque
 from time import monotonic
 from typing import Any, Protocol
 
+from trackside.monitor.phases.cores import CoreWait
 from trackside.monitor.phases.names import BETWEEN
 
 MAX_MARKS = 200_000
@@ -22,7 +23,8 @@ MAX_MARKS = 200_000
     SPAN_BEGINS,  # an `OwnWork` begins here
     SPAN_ENDS,
     TORN,  # marks were dropped before this one
-) = range(12)
+    CORES,  # how long this thread has waited for a core by now; the scheduler's text
+) = range(13)
 
 Mark = tuple[int, float, Any]
 """What, when by the monotonic clock, and what belongs to it."""
@@ -48,7 +50,7 @@ class Track:
     Threads: the training thread and autograd's put; the send thread takes.
     """
 
-    __slots__ = ("_is_torn", "clock", "doing", "is_on", "marks")
+    __slots__ = ("_is_torn", "clock", "cores", "doing", "is_on", "marks")
 
     def __init__(self) -> None:
         self.marks: deque[Mark] = deque()
@@ -57,6 +59,7 @@ class Track:
         self.is_on = True
         self.clock: MarkClock | None = None
         """Of a device, which gives marks their time later; None: the host's clock is right."""
+        self.cores = CoreWait()
         self._is_torn = False
 
     def put(self, code: int, about: Any = None) -> None:
@@ -82,6 +85,14 @@ class Track:
                 self.marks.extend(clock.passed())
         except RuntimeError:  # the device has failed, which the user's own code is about to hear
             self.clock, self._is_torn = None, True
+
+    def note_cores(self) -> None:
+        """Say how long this thread has waited for a core, before waiting for peers begins or ends, and a step does."""
+        if self.clock is not None or not self.is_on:  # a device's time does not hold that
+            return
+        text = self.cores.read()
+        if text is not None:
+            self.put(CORES, text)
 
     def settle(self) -> None:
         """Take what the device has passed by now. Threads: the training thread."""

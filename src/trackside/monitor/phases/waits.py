@@ -45,6 +45,11 @@ class WaitWatch:
         if not self._borders.is_ours or self._is_compiling():
             return None
         call = TimedCall(original, instance)
+        self._track.note_cores()
         before = self._track.enter(COLLECTIVE)
-        call.end = lambda: self._track.leave(COLLECTIVE, before)
+        call.end = lambda: self._end(before)
         return call
+
+    def _end(self, before: str | None) -> None:
+        self._track.note_cores()
+        self._track.leave(COLLECTIVE, before)

@@ -19,7 +19,7 @@ from trackside.run.diagnose.peers import (
     scan,
     trimmed_mean,
 )
-from trackside.run.diagnose.window import OWN, SAMPLES, WALL, Aligned
+from trackside.run.diagnose.window import CORE_WAIT, OWN, SAMPLES, WALL, Aligned
 
 SETTLE_STEPS = 5
 """First steps of a process that are not judged: caches, compilation, autotuning."""
@@ -31,6 +31,8 @@ LEAST_SECONDS = 0.5
 """Nor one that was slow for a shorter time than this."""
 CLEAR_ERRORS = 3.0
 CLEAR_BLOCKS = 16
+LEAST_OWN = 0.01
+"""Part of a rank's own time that is left of it in any case."""
 SAME_EFFORT = 0.5
 """Part of the excess that must remain once the number of samples is taken out; else the share is to blame."""
 RECENT_BLOCKS = 64
@@ -64,11 +66,12 @@ class Behind:
 
 
 def own_times(view: Aligned) -> Array:
-    """Own time a step, rows times blocks.
+    """Own time a step without waiting for a core, which is the host's matter; rows times blocks.
 
     Where a rank cannot tell it, what it does know of its own phases; that compares ranks all the same.
     """
     own = view.plane(OWN)
+    own = np.asarray(np.maximum(own - np.nan_to_num(view.plane(CORE_WAIT)), LEAST_OWN * own))
     missing = view.has & ~np.isfinite(own)
     if not missing.any():
         return own

@@ -1,12 +1,13 @@
 """What the job as a whole waits for most."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
 from trackside.run.diagnose.blame import OTHERS, own_times
 from trackside.run.diagnose.entries import Array
-from trackside.run.diagnose.window import WALL, Aligned
+from trackside.run.diagnose.window import CORE_WAIT, WALL, Aligned
 from trackside.run.diagnose.words import duration
 from trackside.wire.documents import Bound
 
@@ -15,6 +16,8 @@ FEWEST_BLOCKS = 10
 DOMINATES = 0.4
 """Part of the step that makes a cause stand out."""
 MEMORY_FULL = 0.95
+CROWDED = 0.1
+"""Part of the step in which ranks wait for a free core that is worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Costs:
     """Part of the step in collectives on the rank that waits least: what nobody's slowness explains."""
     work_ratio: float | None
     blocks: int
+    core_ratio: float | None = None
+    """Part of the step in which the training thread waits for a free core."""
 
 
 def costs_of(view: Aligned) -> Costs:
@@ -43,6 +48,7 @@ def costs_of(view: Aligned) -> Costs:
     waits = [phases[name] for name in OTHERS if name in phases]
     least = _least_waiting(waits) if waits else (0.0 if len(view.rows) == 1 else None)
     own = _median(_row_means(own_times(view)))
+    cores = _median(_row_means(view.plane(CORE_WAIT)))
     return Costs(
         step_seconds=step,
         phases={name: mean for name, means in phases.items() if (mean := _median(means)) is not None},
@@ -50,6 +56,7 @@ def costs_of(view: Aligned) -> Costs:
         waiting_ratio=None if least is None else min(1.0, least / step),
         work_ratio=None if own is None else max(0.0, min(1.0, (own - (data or 0.0)) / step)),
         blocks=len(view.ids),
+        core_ratio=None if cores is None else min(1.0, cores / step),
     )
 
 
@@ -66,7 +73,9 @@ def bound_of(costs: Costs, memory_ratio: float | None, *, has_laggard: bool) -> 
     if memory_ratio is not None and memory_ratio >= MEMORY_FULL:
         return "memory", f"{memory_ratio:.0%} of the memory is in use; there is no room left"
     step = duration(costs.step_seconds)
-    known: list[tuple[float, Bound, str]] = []
+    known: list[tuple[float, Bound | None, str]] = []
+    if costs.core_ratio is not None and costs.core_ratio >= CROWDED:
+        known.append((costs.core_ratio, None, "waiting for a free core"))
     if costs.input_ratio is not None:
         known.append((costs.input_ratio, "input", "waiting for data"))
     if costs.waiting_ratio is not None:
@@ -75,9 +84,10 @@ def bound_of(costs: Costs, memory_ratio: float | None, *, has_laggard: bool) -> 
         known.append((costs.work_ratio, "compute", "own work"))
     if not known:
         return None, f"a step takes {step}; what it goes into cannot be told"
-    ratio, bound, words = max(known)
+    known.sort(key=itemgetter(0), reverse=True)
+    ratio, bound, words = known[0]
     if ratio < DOMINATES:
-        parts = ", ".join(f"{part:.0%} {what}" for part, _, what in sorted(known, reverse=True))
+        parts = ", ".join(f"{part:.0%} {what}" for part, _, what in known)
         if has_laggard:
             return None, f"of a step of {step}, {parts}; the rest is waiting for who is behind"
         return None, f"nothing stands out: of a step of {step}, {parts}"

@@ -4,12 +4,14 @@ from trackside.run.diagnose import words
 from trackside.run.diagnose.balance import Balance
 from trackside.run.diagnose.blame import Behind, Judgement
 from trackside.run.diagnose.bound import Costs
+from trackside.run.diagnose.crowding import CoreWaits
 from trackside.run.diagnose.memory import Leak
 from trackside.run.diagnose.spikes import Pattern
+from trackside.run.diagnose.window import Aligned
 from trackside.run.state import Rank
 from trackside.run.topology import path_of
 from trackside.wire.documents import Verdict
-from trackside.wire.ids import ROOT_PATH
+from trackside.wire.ids import ROOT_PATH, host_path
 
 NO_ID = 0
 """The book gives the real one."""
@@ -91,6 +93,27 @@ def of_balance(balance: Balance, at: int, rank: Rank, step: int, time: float | N
         peer_seconds=sorted(others)[len(others) // 2],
         gain_seconds=balance.gain_seconds,
         steps=balance.blocks * stride,
+    )
+
+
+def of_crowded_host(host: str, waits: CoreWaits, view: Aligned) -> Verdict:
+    """Ranks that could go on and have to wait for a core."""
+    if waits.rank is not None:
+        who = f"another process takes the core of rank {waits.rank} on {host}: it waits"
+        advice = "a look at what runs there, and at which cores the rank may use, would help"
+    else:
+        their = "its rank waits" if waits.ranks == 1 else "its ranks wait"
+        who = f"{host} has no core free: {their}"
+        advice = "fewer processes there, or more cores, would help"
+    return Verdict(
+        id=NO_ID,
+        kind="crowded host",
+        text=f"{who} up to {words.duration(waits.seconds)} of a step for one ({waits.ratio:.0%}); {advice}",
+        path=host_path(host),
+        since_step=view.first_step(0),
+        since_time=view.time_of(0),
+        own_seconds=waits.seconds,
+        steps=len(view.ids) * view.window.stride,
     )
 
 

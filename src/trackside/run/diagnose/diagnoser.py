@@ -2,7 +2,7 @@
 
 import msgspec
 
-from trackside.run.diagnose import balance, blame, bound, causes
+from trackside.run.diagnose import balance, blame, bound, causes, crowding
 from trackside.run.diagnose.blame import Behind, Judgement
 from trackside.run.diagnose.entries import Entries, is_whole, join
 from trackside.run.diagnose.heat import HeatMap, HeatSnapshot
@@ -16,6 +16,7 @@ from trackside.run.outputs import Instruction, PublishRun
 from trackside.run.state import Rank, Run
 from trackside.run.topology import path_of
 from trackside.wire.documents import Diagnosis, HeatAnswer, SharePart, Verdict
+from trackside.wire.ids import host_path
 from trackside.wire.messages import StepTimes
 
 MOST_PENDING = 8192
@@ -150,6 +151,7 @@ class Diagnoser:
         if conclude or out:
             self._concluded_at = now.mono
             out += self._weigh(run, judgement, now)
+            out += self._say_crowded(run, view, now)
             out += self._conclude(run, judgement, now)
         return [*out, PublishRun()]
 
@@ -221,6 +223,23 @@ class Diagnoser:
             rank = run.ranks.get(pattern.rank) if pattern.rank is not None else None
             return self.book.say(run, now, causes.of_pattern(pattern, rank), "info")
         return [] if known is None else self.book.end(run, known, view.last_step)
+
+    def _say_crowded(self, run: Run, view: Aligned, now: Moment) -> list[Instruction]:
+        """Hosts whose ranks have to wait for a core."""
+        hosts = {rank.rank: rank.host for rank in run.ranks.values() if rank.host is not None}
+        seen, found = crowding.core_waits(view, hosts)
+        known = {one.path: one for one in self.book.open if one.kind == "crowded host"}
+        out: list[Instruction] = []
+        for host, waits in found.items():
+            open_one = known.pop(host_path(host), None)
+            if open_one is not None and waits.ratio < crowding.ROOMY:
+                out += self.book.end(run, open_one, view.last_step)
+            elif waits.is_crowded or open_one is not None:
+                verdict = causes.of_crowded_host(host, waits, seen)
+                out += self.book.say(run, now, verdict, "warn")
+        for gone in known.values() if found else ():
+            out += self.book.end(run, gone, view.last_step)
+        return out
 
     def _conclude(self, run: Run, judgement: Judgement, now: Moment) -> list[Instruction]:
         view = judgement.view

@@ -16,6 +16,7 @@ MOST_PHASES = 64
 HIGHEST_STEP = 1 << 53
 LONGEST_S = 1e9
 """More than thirty years: longer durations are none."""
+_UNKNOWN = np.float64(np.nan).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Entries:
     """NaN when it cannot be told."""
     samples: Array
     """float64, NaN when nobody counted."""
+    core_wait: Array
+    """NaN when unknown."""
     seconds: Array
     """Entries times phases, NaN when unknown."""
 
@@ -56,6 +59,7 @@ def is_whole(message: StepTimes) -> bool:
         and len(message.phases) <= MOST_PHASES
         and len(message.count) == 4 * count
         and len(message.seconds) == 8 * count * len(message.phases)
+        and len(message.core_wait) in (0, 8 * count)
         and all(len(column) == 8 * count for column in (message.ended_at, message.wall, message.own, message.samples))
     )
 
@@ -81,8 +85,13 @@ def _joined(phases: tuple[str, ...], group: list[tuple[int, StepTimes]]) -> Entr
         wall=np.frombuffer(b"".join([message.wall for _, message in group]), "<f8"),
         own=known_times(np.frombuffer(b"".join([message.own for _, message in group]), "<f8")),
         samples=np.where(samples < 0, np.nan, samples),
+        core_wait=known_times(np.frombuffer(b"".join([_core_wait(message) for _, message in group]), "<f8")),
         seconds=known_times(seconds).reshape(sum(lengths), len(phases)),
     )
+
+
+def _core_wait(message: StepTimes) -> bytes:
+    return message.core_wait or _UNKNOWN * (len(message.step) // 8)
 
 
 def known_times(seconds: Array) -> Array:

@@ -17,7 +17,14 @@ MOST_OPEN = 64
 """Verdicts at a time; a job in which more ranks are behind than that has another problem."""
 AGAIN_STEPS = 20_000
 """A verdict on the same path within so many steps of the last one is recurring."""
-_ORDER = {"straggler": 0, "data starvation": 0, "imbalance": 1, "memory growth": 2, "slow step": 3}
+_ORDER = {
+    "straggler": 0,
+    "data starvation": 0,
+    "crowded host": 1,
+    "imbalance": 2,
+    "memory growth": 3,
+    "slow step": 4,
+}
 
 Key = tuple[str, str]
 """Kind and path."""

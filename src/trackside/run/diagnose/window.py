@@ -19,7 +19,7 @@ RECENT = 64
 """Entries that decide how many steps a block has."""
 REST = "rest"
 
-COUNT, WALL, OWN, SAMPLES, PHASES = 0, 1, 2, 3, 4
+COUNT, WALL, OWN, SAMPLES, CORE_WAIT, PHASES = 0, 1, 2, 3, 4, 5
 """Planes of the cells; the phases follow."""
 
 
@@ -128,7 +128,7 @@ class StepWindow:
     def _values(self, entries: Entries) -> Array:
         values = np.full((PHASES + len(self.names), len(entries)), np.nan)
         values[COUNT], values[WALL] = entries.count, entries.wall
-        values[OWN], values[SAMPLES] = entries.own, entries.samples
+        values[OWN], values[SAMPLES], values[CORE_WAIT] = entries.own, entries.samples, entries.core_wait
         folded = np.zeros(len(entries))
         for at, name in enumerate(entries.phases):
             if name in self.names:

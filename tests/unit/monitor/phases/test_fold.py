@@ -74,6 +74,19 @@ def test_own_time_is_all_but_waiting_for_peers() -> None:
     assert blind.seconds == {"collective": 1, "step": 2}
 
 
+def test_waiting_for_a_core_is_known_apart_unless_peers_are_waited_for() -> None:
+    waited = iter((5, 7, 10, 20, 24, 30, 31))
+    text = "open cores +forward cores -forward cores +collective cores -collective cores . open keep cores undo cores ."
+    made: list[track.Mark] = []
+    for at, word in enumerate(text.split()):
+        if word == "cores":
+            made.append((track.CORES, float(at), b"77 %d000000000 3\n" % next(waited)))
+        else:
+            made += marks(word, start=float(at))
+    first, second = Fold(Pulse()).take(made, 0.0)
+    assert (first.core_wait, second.core_wait) == (2 + 3 + 4, 1)
+
+
 def test_phases_are_known_from_when_they_were_first_seen() -> None:
     folding, peers = Fold(Pulse()), Closing(step=0, has_peers=True)
     (first,) = folding.take(marks("open +data -data .", peers), 0.0)

@@ -50,6 +50,8 @@ class Job:
     evaluate_s: float = 2.0
     samples: int | None = 32
     faults: list[Fault] = field(default_factory=list)
+    core_waits: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """By rank: the step from which on it waits for a core, and for how many seconds in the mean, in its forward."""
     first_step: int = 0
 
     def __post_init__(self) -> None:
@@ -62,7 +64,8 @@ class Job:
     def steps(self, count: int) -> Entries:
         """The next steps of every rank, as they arrive: step by step."""
         numbers = np.arange(self.step, self.step + count)
-        seconds = self._seconds(numbers)
+        seconds, waits = self._seconds(numbers), self._core_waits(numbers)
+        seconds[:, :, PHASES.index("forward")] += waits
         own = seconds[:, :, OWN].sum(axis=2)
         longest = own.max(axis=1)
         seconds[:, :, PHASES.index("collective")] = longest[:, None] - own + self.wire_s
@@ -80,8 +83,15 @@ class Job:
             wall=wall.reshape(-1),
             own=own.reshape(-1),
             samples=self._samples(numbers),
+            core_wait=waits.reshape(-1),
             seconds=seconds.reshape(each, len(PHASES)),
         )
+
+    def _core_waits(self, numbers: Array) -> Array:
+        waits = np.zeros((len(numbers), self.ranks))
+        for rank, (since, mean_s) in self.core_waits.items():
+            waits[:, rank] = (numbers >= since) * self.random.exponential(mean_s, len(numbers))
+        return waits
 
     def _samples(self, numbers: Array) -> Array:
         return np.full(len(numbers) * self.ranks, np.nan if self.samples is None else float(self.samples))

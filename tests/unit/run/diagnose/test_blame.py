@@ -262,3 +262,30 @@ def test_what_a_verdict_says_of_its_beginning_stays() -> None:
     (verdict,) = watch.diagnoser.book.open
     assert verdict.since_step == pytest.approx(50, abs=15)
     assert f"since step {verdict.since_step:,}" in verdict.text
+
+
+def test_a_rank_whose_core_was_taken_is_not_slow() -> None:
+    watch = Watch(Job(ranks=8, seed=21, core_waits={0: (60, 0.06)})).watch(400)
+    assert watch.kinds() == {("crowded host", None, None)}
+    (verdict,) = watch.diagnoser.book.open
+    assert verdict.path == "root/node-0"
+    assert verdict.own_seconds == pytest.approx(0.06, rel=0.3)
+    assert "takes the core of rank 0 on node-0" in verdict.text
+
+
+def test_a_host_without_a_free_core_hides_no_rank_that_is_slow() -> None:
+    everybody = dict.fromkeys(range(8), (0, 0.06))
+    watch = Watch(Job(ranks=8, seed=22, core_waits=everybody, faults=[slower(3, "data", 0.5, 300)])).watch(500)
+    assert watch.kinds() == {("crowded host", None, None), ("data starvation", 3, "data")}
+    assert "node-0 has no core free: its ranks wait" in watch.said[0][1].text
+    document = watch.diagnoser.document()
+    assert document is not None
+    assert "waiting for a free core" in document.bound_text
+
+
+def test_a_crowded_host_is_so_until_there_is_room() -> None:
+    watch = Watch(Job(ranks=2, seed=23, core_waits={0: (0, 0.05), 1: (0, 0.05)})).watch(200)
+    assert watch.kinds() == {("crowded host", None, None)}
+    watch.job.core_waits.clear()
+    watch.watch(200)
+    assert watch.diagnoser.book.open == []
