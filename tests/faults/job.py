@@ -28,6 +28,7 @@ from tests.faults.scripts.train import train_line
 from tests.process.job import clean_environment, wait_for
 from tests.process.wire_client import ControllerUnderTest
 from trackside.wire.address import format_address
+from trackside.wire.spool import RING_SUFFIX, memory_path, private_path
 
 TRAIN = Path(__file__).parent / "scripts/train.py"
 
@@ -58,6 +59,11 @@ def bare_light_output(steps: int) -> str:
 def _read(stream: IO[str], lines: list[str]) -> None:
     with stream:
         lines.extend(stream)
+
+
+def _kept_files(directory: Path) -> list[Path]:
+    folders = (memory_path(), directory / private_path().name)
+    return [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
 
 
 class WatchedTraining:
@@ -91,6 +97,9 @@ class WatchedTraining:
         self.link = BadLink(self.controller.address.port)
         address = msgspec.structs.replace(self.controller.address, hosts=["127.0.0.1"], port=self.link.port)
         length = ["--light", "--until", str(self._stop)] if steps is None else ["--steps", str(steps)]
+        self._count = directory / "count"
+        self._before = set(_kept_files(directory))
+        length += ["--count", str(self._count)]
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", str(TRAIN), *length, "--hz", str(hz), "--exit", str(exits)],
             cwd=directory,
@@ -154,6 +163,32 @@ class WatchedTraining:
     def steps(self) -> int:
         """How many there were; known at the end."""
         return int("".join(self.out).split()[-1])
+
+    def told(self) -> int:
+        """How many calls of log() have returned."""
+        return int.from_bytes(self._count.read_bytes()[:8], "little")
+
+    def assert_nothing_lost(self) -> int:
+        """After it was killed: every call of log() that had returned is there, once. Returns how many there are."""
+        steps = [step for step, _ in self.points()]
+        assert steps == list(range(len(steps)))
+        assert self.told() <= len(steps) <= self.told() + 1
+        return len(steps)
+
+    def assert_nothing_left_behind(self) -> None:
+        """No file of its sessions is in the machine's memory, or in the temporary folder."""
+        wait_for(lambda: not self._left_behind(), 5, "no file left behind")
+
+    def _left_behind(self) -> list[Path]:
+        """Files of this run, and rings whose session has none beside it."""
+        files = [path for path in _kept_files(self.controller.directory) if path not in self._before]
+        spools = [path for path in files if path.suffix != RING_SUFFIX]
+        sessions = {path.name.partition(".")[0].rpartition("-")[0] for path in spools}
+        run = self.controller.address.run.encode()
+        return [
+            *(path for path in spools if path.exists() and run in path.read_bytes()),
+            *(path for path in files if path.suffix == RING_SUFFIX and path.stem not in sessions and path.exists()),
+        ]
 
     def end(self, seconds: float = 90) -> str:
         """Let the training end; it must have become what it becomes without us. Returns its stderr."""

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         metavar="DIR",
         action="append",
         default=[],
-        help="another folder with *.spool or *.part files of its ranks; may be given several times",
+        help="another folder with *.spool, *.part and *.ring files of its ranks; may be given several times",
     )
     parser.add_argument("--force", action="store_true", help="also when processes of the run seem to be there")
     parser.add_argument("--json", action="store_true", help="print JSON")

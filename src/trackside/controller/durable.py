@@ -23,6 +23,11 @@ class DurableMarks:
         self._marks: dict[bytes, int] = {}
         self._welcomes: dict[bytes, messages.Welcome] = {}
 
+    @property
+    def marks(self) -> Mapping[bytes, int]:
+        """Highest durable sequence of every session."""
+        return self._marks
+
     def note(self, marks: Mapping[bytes, int], *, acknowledge: bool = True) -> None:
         """The store has committed up to these sequences."""
         for session, seq in marks.items():

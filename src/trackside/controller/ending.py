@@ -2,20 +2,17 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from trackside.controller.desk import ControllerDesk
 from trackside.controller.document import DocumentWriter, HeatWriter
-from trackside.controller.intake import find_spools, take_in_spools
+from trackside.controller.intake import Intake
 from trackside.controller.website import Website
 from trackside.errors import TracksideError
-from trackside.ingest.reader import FrameReader
 from trackside.server.hub import Hub
 from trackside.sinks.protocol import Sink
-from trackside.store import DiskThreads, RunFolder, StoreWriter
+from trackside.store import RunFolder, StoreWriter
 
 log = logging.getLogger("trackside.controller")
 
@@ -31,8 +28,9 @@ class Ending:
     """Ends one run."""
 
     folder: RunFolder
-    run_id: str
-    frames: FrameReader
+    take_in: Callable[[], Awaitable[None]]
+    """Takes in what ranks left on the disk."""
+    intake: Intake
     apply: Callable[[], None]
     """Applies what the frame reader has."""
     sinks: Sequence[Sink]
@@ -47,14 +45,10 @@ class Ending:
     """Whether the page stays until `hurry`."""
     hurry: asyncio.Event
     """Set by a second signal: wait for nobody."""
-    disk: DiskThreads
-    """For what is read and removed here."""
-    spool_folders: Sequence[Path] = ()
-    """Where else ranks may have left something."""
 
     async def run(self) -> None:
         """Do it."""
-        spools = await self._take_in_spools()
+        await self.take_in()
         self.apply()
         await self.desk.settle()
         for sink in self.sinks:
@@ -64,26 +58,11 @@ class Ending:
         self.heat.write_now()
         is_whole = await asyncio.to_thread(self.writer.close, clean=True, deadline_seconds=STORE_S)
         if is_whole:
-            await self._remove(spools)
+            await self.intake.remove_all()
         else:
             log.error("the run folder %s did not take everything; its journal is kept", self.folder.path)
         await self._keep_page()
         await self.website.close()
-
-    async def _take_in_spools(self) -> list[Path]:
-        """What ranks left; where the disk does not answer it stays there."""
-        try:
-            left = await self.disk.ask(lambda: find_spools(self.folder, self.run_id, self.spool_folders))
-        except (OSError, TracksideError) as error:
-            log.warning("whether ranks left anything in %s is not known: %s", self.folder.path, error)
-            return []
-        return await take_in_spools(left, self.frames, time.time(), self.apply, self.disk)
-
-    async def _remove(self, spools: list[Path]) -> None:
-        try:
-            await self.disk.ask(lambda: _remove(spools, self.folder.spool))
-        except (OSError, TracksideError) as error:
-            log.warning("what was taken in could not be removed from %s: %s", self.folder.spool, error)
 
     async def _shut_down(self, sink: Sink) -> None:
         try:
@@ -108,10 +87,3 @@ class Ending:
                 await self.hurry.wait()
         except TimeoutError:
             return
-
-
-def _remove(spools: list[Path], folder: Path) -> None:
-    for path in spools:
-        path.unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()

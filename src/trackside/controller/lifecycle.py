@@ -17,7 +17,7 @@ from trackside.controller.document import DocumentWriter, HeatWriter
 from trackside.controller.durable import DurableMarks
 from trackside.controller.ending import Ending
 from trackside.controller.identity import save_identity, written_identity
-from trackside.controller.intake import find_spools, take_in_spools
+from trackside.controller.intake import Intake
 from trackside.controller.limits import LimitWatch
 from trackside.controller.source import LiveSource
 from trackside.controller.watch import ParentWatch, SessionWatch, is_running
@@ -81,6 +81,15 @@ class Controller:
         self._durable = DurableMarks(self._listener.send, machine_id())
         self._reader = SeriesReader(self._writer.table.snapshot)
         self._disk = DiskThreads("trackside-disk", limit_s=DISK_S)
+        self._intake = Intake(
+            self.folder,
+            self.identity.run,
+            config.spool_folders,
+            reader=self._frames,
+            apply=self._drained,
+            disk=self._disk,
+        )
+        self._inheriting: set[asyncio.Task[None]] = set()
         self._source = LiveSource(self._machine, self._reader, resume.present, self._counters)
         self._hub = Hub(self._source, secrets.token_hex(4), root=self._machine.root)
         self._document = DocumentWriter(self._source, self._write_document)
@@ -182,10 +191,9 @@ class Controller:
     def _make_ending(self) -> Ending:
         return Ending(
             folder=self.folder,
-            run_id=self.identity.run,
-            spool_folders=self._config.spool_folders,
-            frames=self._frames,
-            apply=lambda: self.apply(self._frames.take()),
+            take_in=self._take_in_rest,
+            intake=self._intake,
+            apply=self._drained,
             sinks=self._dispatch.sinks,
             failed=self._sink_failed,
             desk=self._desk,
@@ -196,7 +204,6 @@ class Controller:
             website=self._website,
             hold=self.identity.hold or self._config.hold,
             hurry=self._hurry,
-            disk=self._disk,
         )
 
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -230,14 +237,33 @@ class Controller:
 
     def _look_around(self) -> None:
         self._listener.nudge()
-        gone = self._gone
+        gone, self._gone = self._gone, []
+        if gone:
+            task = asyncio.get_running_loop().create_task(self._inherit(gone))
+            self._inheriting.add(task)
+            task.add_done_callback(self._inheriting.discard)
         self._gone = [inputs.ProcessGone(key, how.exit_code, how.signal) for key, how in self._sessions.take_gone()]
         limits = () if self._limits is None else self._limits.look(resume.present().mono)
-        self.apply([*self._frames.take(), *gone, *limits, inputs.Ticked()])
+        self._intake.remove_durable(self._durable.marks)
+        self.apply([*self._frames.take(), *limits, inputs.Ticked()])
         if self._parent is not None:
             self._parent.poll()
         self._heat.write_if_due(resume.present().mono)
         self._desk.tick(resume.present().mono)
+
+    async def _inherit(self, gone: list[inputs.ProcessGone]) -> None:
+        """Processes have ended: what they had on their way is taken in before that is said."""
+        try:
+            await self._intake.take_in(of=[event.session for event in gone])
+        except Exception:  # noqa: BLE001 - top of task
+            log.exception("what ended processes left was not taken in")
+        self.apply([*self._frames.take(), *gone])
+
+    async def _take_in_rest(self) -> None:
+        """At the end: what every session that is over left, of those too that never came."""
+        if self._inheriting:
+            await asyncio.wait(self._inheriting)
+        self.apply([inputs.ProcessGone(session) for session in await self._intake.take_in()])
 
     # --- resuming -----------------------------------------------------------------------------------------------------
 
@@ -255,9 +281,7 @@ class Controller:
 
     async def _catch_up(self) -> None:
         """What happened on this machine while nobody listened: ranks that left their last words, ranks that have gone."""
-        folders = self._config.spool_folders
-        left = await self._disk.ask(lambda: find_spools(self.folder, self.identity.run, folders))
-        await take_in_spools(left, self._frames, resume.present().wall, self._drained, self._disk)
+        await self._intake.take_in()
         state = self._machine.state
         here = {name for name, host in state.hosts.items() if host.machine_id == machine_id()}
         silent = [session for session, known in state.sessions.items() if known.is_open and known.host in here]

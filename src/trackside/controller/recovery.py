@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trackside.controller.beginning import begin
 from trackside.controller.config import ControllerConfig
-from trackside.controller.intake import find_spools
+from trackside.controller.intake import find_estates
 from trackside.controller.lifecycle import Controller
 from trackside.controller.watch import is_running
 from trackside.errors import RunFolderError
@@ -53,7 +53,8 @@ def recover(path: Path, spools: tuple[Path, ...] = (), *, force: bool = False) -
         )
     config = ControllerConfig(resume=folder.path, no_page=True, spool_folders=spools)
     controller = Controller(config, begin(config))
-    left = [str(path) for path in find_spools(folder, controller.identity.run, spools)]
+    estates = find_estates(folder, controller.identity.run, spools)
+    left = [str(path) for estate in estates for path in estate.paths]
     controller.bind()
     asyncio.run(controller.run(lambda: controller.stop(REASON)))
     document = folder.read_document()

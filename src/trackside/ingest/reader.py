@@ -63,7 +63,9 @@ class FrameReader:
 
     # --- frames -------------------------------------------------------------------------------------------------------
 
-    def feed(self, session: bytes, frame: bytes, arrived_at: float, *, replaying: bool = False) -> None:
+    def feed(
+        self, session: bytes, frame: bytes, arrived_at: float, *, replaying: bool = False, is_left: bool = False
+    ) -> None:
         """Read one frame. Never raises because of what is in it.
 
         Args:
@@ -71,10 +73,13 @@ class FrameReader:
             frame: as it came.
             arrived_at: UTC epoch seconds.
             replaying: the frame comes from the journal: it is not kept again, and gaps in it are true.
+            is_left: its session has ended and left it in a file: a hello of one that is known opens nothing.
         """
         try:
             envelope = codec.open_envelope(frame)
-            if envelope.kind == "hello":
+            if envelope.kind == "hello" and is_left and session in self._sessions:
+                self._sessions[session].greet()
+            elif envelope.kind == "hello":
                 self._greet(session, envelope, frame, arrived_at, replaying)
             else:
                 self._read(session, envelope, frame, arrived_at, replaying)
@@ -134,7 +139,7 @@ class FrameReader:
         if known is None:
             self._sessions[session] = open_session(hello)
         else:
-            known.live, known.greeted, known.gap_since = True, True, None
+            known.greet()
             known.take_identity(hello)
         self.counters.frames += 1
         self._inputs.append(SessionOpened(hello))

@@ -29,6 +29,10 @@ class Session(msgspec.Struct):
     gap_since: float | None = None
     """Arrival time of the first frame that left the present gap."""
 
+    def greet(self) -> None:
+        """It begins to send what is not durable."""
+        self.live, self.greeted, self.gap_since = True, True, None
+
     def take_identity(self, hello: Hello) -> None:
         """Who it is, which a process may learn late."""
         if (identity := _identity(hello)) is not None:

@@ -25,6 +25,9 @@ class _AgentFeed:
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         return ()
 
+    def kept(self, next_seq: int) -> None:
+        """Nothing waits for that."""
+
     def heartbeat(self) -> messages.Heartbeat | None:
         return messages.Heartbeat(sent_at=time.time(), uptime_seconds=time.monotonic() - self._since)
 

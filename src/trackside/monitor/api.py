@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from trackside.errors import ArgumentTypeError
 from trackside.monitor import console
-from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer
+from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer, encode_call
 from trackside.monitor.declaration import read_declaration
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
 from trackside.monitor.guard import FAULTS, guarded, quietly
@@ -68,7 +68,6 @@ class Monitor:
     __slots__ = (
         "__weakref__",
         "_buffer",
-        "_calls",
         "_closed_epochs",
         "_copy_to",
         "_counter",
@@ -109,7 +108,7 @@ class Monitor:
             return
         self._recorder = self._runtime.recorder
         self._pulse = self._recorder.pulse
-        self._use(self._runtime.buffer)
+        self._buffer = self._runtime.buffer
         self._is_open = True
         self._send_plan(epochs, steps, name, config)
 
@@ -118,20 +117,13 @@ class Monitor:
         self._runtime = None
         self._recorder = Recorder(is_on=False)
         self._pulse = self._recorder.pulse
-        self._use(Buffer())
-        self._is_open = False
-        self._history = History(epochs)
-        self._counter = StepCounter()
+        self._buffer, self._is_open = Buffer(), False
+        self._history, self._counter = History(epochs), StepCounter()
         self._epoch: OpenEpoch | None = None
-        self._epoch_number = NO_EPOCH
-        self._closed_epochs = 0
-        self._is_silent = False
-        self._title = name or "trackside"
+        self._epoch_number, self._closed_epochs = NO_EPOCH, 0
+        self._is_silent, self._title = False, name or "trackside"
         self._copy_to: Path | None = None
         self._written: set[Path] = set()
-
-    def _use(self, buffer: Buffer) -> None:
-        self._buffer, self._calls = buffer, buffer.calls
 
     # --- logging -----------------------------------------------------------------------------------------------------
 
@@ -155,13 +147,22 @@ class Monitor:
             # The same as `Buffer.put`, written out: this is what every step of a training pays for. All else that may be
             # wrong with a call of plain numbers is found on the send thread.
             if type(metrics) is dict and _are_plain(map(type, metrics.values())):
-                calls = self._calls
-                waiting = len(calls)
-                if waiting < MAX_CALLS and waiting * len(metrics) < MAX_VALUES:
-                    calls.append((epoch, _now(), step, metrics.copy()))
+                buffer = self._buffer
+                waiting = len(buffer.calls)
+                if waiting >= MAX_CALLS or waiting * len(metrics) >= MAX_VALUES:
+                    buffer.dropped_values += len(metrics)
+                    return
+                record = None
+                try:
+                    record = encode_call((epoch, _now(), step, metrics, buffer.number()))
+                    buffer.calls.append(record)
                     self._pulse.step = step
-                else:
-                    self._buffer.dropped_values += len(metrics)
+                    buffer.keep(record)
+                except (TypeError, ValueError, OverflowError):
+                    if (
+                        record is None
+                    ):  # an odd name or step: the long way saves what can be saved; else the ring is full
+                        self._log_slowly(metrics, step, epoch)
                 return
         except Exception as error:  # noqa: BLE001 - the rank's guard
             FAULTS.note("log", error)
@@ -326,9 +327,8 @@ class Monitor:
         number = self._known_epoch(epoch)
         if number is None:
             return
-        refuse = self._runtime.refuse
-        seconds = read_given("seconds", seconds, read_duration, refuse)
-        samples = read_given("samples", samples, read_count, refuse)
+        seconds = read_given("seconds", seconds, read_duration, self._runtime.refuse)
+        samples = read_given("samples", samples, read_count, self._runtime.refuse)
         self.log(metrics, step=self._pulse.last_step, epoch=number)
         given = read_values(metrics)
         running = self._epoch

@@ -1,8 +1,13 @@
 """What `log()` writes into: one bounded queue of calls. No lock, so no thread and no signal handler ever waits."""
 
+import itertools
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from trackside.monitor.convert import DeviceRead
 
@@ -11,8 +16,18 @@ MAX_CALLS = 200_000
 MAX_VALUES = 2_000_000
 NO_EPOCH = -1
 
-Call = tuple[int, float, int, dict[str, float]]
-"""(epoch, time, step, values) as `log` got them, plain numbers only; no more is known of them than that."""
+Call = tuple[int, float, int, dict[str, float]] | tuple[int, float, int, dict[str, float], int]
+"""(epoch, time, step, values, number) as `log` got them, plain numbers only; no more is known of them than that.
+
+The number counts the calls of a session from 1; one without has no copy in a ring."""
+
+encode_call = msgspec.msgpack.Encoder().encode
+_decode_call = msgspec.msgpack.Decoder().decode
+
+
+def keep_nothing(record: bytes, /) -> object:
+    """Where a session has no ring."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +45,56 @@ class DeviceCall:
 class Buffer:
     """The bounded queue between any thread that logs and the one that sends.
 
-    Appending is one atomic step. Packing the values at once would cost less memory, but measured with cold caches, as
-    after a training step, it doubled the time of a call; a copied dict and a tuple are the cheapest there is. Neither is
-    followed by the garbage collector for long: they hold nothing that it follows.
+    A call is encoded at once, by one call into C; the same bytes go into the queue and, by another one, into the ring that
+    outlives this process. Appending is one atomic step, and so is each of the others.
 
     Threads: any may put; the send thread takes.
     """
 
-    __slots__ = ("calls", "dropped_values")
+    __slots__ = ("calls", "dropped_values", "keep", "number")
 
     def __init__(self) -> None:
         self.calls: deque[Any] = deque()
-        """Calls, device calls, and marks that the send thread understands, oldest first."""
+        """Encoded calls, device calls, and marks that the send thread understands, oldest first."""
         self.dropped_values = 0
         """Exact unless two threads drop at the same instant."""
+        self.number: Callable[[], int] = itertools.count(1).__next__
+        """Of the next call."""
+        self.keep: Callable[[bytes], object] = keep_nothing
+        """Copies an encoded call into the ring. Raises: ValueError when it is full."""
 
     def put(self, call: Call | DeviceCall, count: int) -> None:
         """Append one call of `count` values, or drop and count it; `Monitor.log` has the same written out."""
         calls = self.calls
-        if len(calls) < MAX_CALLS and len(calls) * count < MAX_VALUES:
-            calls.append(call)
-        else:
+        if len(calls) >= MAX_CALLS or len(calls) * count >= MAX_VALUES:
             self.dropped_values += count
+            return
+        if isinstance(call, DeviceCall):
+            calls.append(call)
+            return
+        try:
+            record = encode_call((*call[:4], self.number()))
+        except (TypeError, ValueError, OverflowError):  # names that are no text: the send thread knows what to do
+            calls.append(call)
+            return
+        calls.append(record)
+        with suppress(ValueError):
+            self.keep(record)
 
     def put_mark(self, mark: object) -> None:
         """Append something that must stay in order with the calls."""
         self.calls.append(mark)
 
     def take(self) -> list[Any]:
-        """Take everything that waits, oldest first. Threads: the send thread only."""
-        popleft = self.calls.popleft
-        return [popleft() for _ in range(len(self.calls))]
+        """Take everything that waits, oldest first, decoded. Threads: the send thread only."""
+        popleft, taken = self.calls.popleft, []
+        for _ in range(len(self.calls)):
+            item = popleft()
+            if type(item) is bytes:
+                try:
+                    item = tuple(_decode_call(item))
+                except msgspec.DecodeError:  # a name that MessagePack has, and Python does not as a key
+                    self.dropped_values += 1
+                    continue
+            taken.append(item)
+        return taken

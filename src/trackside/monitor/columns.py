@@ -130,7 +130,7 @@ class Columns:
         Raises:
             TypeError, OverflowError: Something in it does not fit.
         """
-        epoch, time, step, values = call
+        epoch, time, step, values = call[:4]
         keys = tuple(values)
         if keys != self._keys or epoch != self._run_epoch:
             self._begin_run(keys, epoch)

@@ -17,6 +17,32 @@ DEFINITION_CHARACTERS = 1_048_576
 """Names after which a message of their own goes ahead."""
 
 
+class Numbers:
+    """A set of numbers from 1 that come nearly in order: two threads may swap two."""
+
+    MOST_BEYOND = 1_000
+
+    def __init__(self) -> None:
+        self.through = 0
+        """All up to this one."""
+        self.beyond: set[int] = set()
+        """Others."""
+
+    def take(self, number: int) -> None:
+        """Add one."""
+        if number != self.through + 1:
+            self.beyond.add(number)
+            if len(self.beyond) <= self.MOST_BEYOND:
+                return
+            self.through = min(self.beyond) - 1  # whoever drew the number before never came with its call
+            number = self.through + 1
+            self.beyond.discard(number)
+        self.through = number
+        while self.beyond and self.through + 1 in self.beyond:
+            self.through += 1
+            self.beyond.discard(self.through)
+
+
 class Encoder:
     """Turns what the buffer held into messages, in order.
 
@@ -30,6 +56,8 @@ class Encoder:
     def __init__(self, refuse: Callable[[str, str], None], complain: Callable[[str], None]) -> None:
         self.lost_values = 0
         """Values that could not be read, or have a name too many."""
+        self.numbers = Numbers()
+        """Of the calls that are in messages, or lost and counted."""
         self._refuse, self._complain = refuse, complain
         self._names = Names(refuse)
         self._means = EpochMeans()
@@ -52,6 +80,8 @@ class Encoder:
         for item in items:
             if type(item) is tuple:
                 self._add(item)
+                if len(item) == 5:
+                    self.numbers.take(item[4])
                 if len(self._columns.value) >= FRAME_VALUES:
                     yield from self._message()
             else:
@@ -72,7 +102,7 @@ class Encoder:
 
     def _add_tidied(self, call: Call) -> None:
         """A call that is not what it should be: names that are no text, a step that is no whole number."""
-        epoch, time, step, values = call
+        epoch, time, step, values = call[:4]
         tidied = tidy(epoch, time, step, values, self._refuse)
         if isinstance(tidied, str):
             self._complain(tidied)
@@ -86,7 +116,7 @@ class Encoder:
 
     def _add_singly(self, call: Call) -> None:
         """There is a name too many among them; the others are taken."""
-        epoch, time, step, values = call
+        epoch, time, step, values = call[:4]
         for name, value in values.items():
             try:
                 self._columns.add((epoch, time, step, {name: value}))
@@ -145,6 +175,8 @@ class Encoder:
             width=columns.width.tobytes(),
             series=columns.series.tobytes(),
             value=columns.value.tobytes(),
+            through=self.numbers.through,
+            beyond=sorted(self.numbers.beyond),
         )
 
     def _definitions_alone(self) -> Iterator[Points]:

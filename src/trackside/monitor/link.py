@@ -50,6 +50,10 @@ class Feed(Protocol):
         """Messages that wait, in order; called every turn. `flush`: the link is closing."""
         ...
 
+    def kept(self, next_seq: int) -> None:
+        """All that was collected so far outlives this process; the next message has this sequence."""
+        ...
+
     def heartbeat(self) -> messages.Heartbeat | None:
         """The present totals; None sends no heartbeat."""
         ...
@@ -143,10 +147,12 @@ class Link:
     def give_up(self) -> None:
         """There is no controller and will be none: from now on only memory is filled. Threads: the link's."""
         self._gave_up = True
-        self._outbox.may_spool = False
+        self._outbox.close_trail()
 
     def greet_again(self) -> None:
         """Say hello once more: what it says of this process has changed. Threads: the link's."""
+        if self._address is not None:
+            self._outbox.open_trail(self._greeting())
         if self._connection is not None:
             self._greet(time.monotonic())
 
@@ -159,6 +165,11 @@ class Link:
     def pending_frames(self) -> int:
         """Frames that the controller has not made durable."""
         return len(self._outbox) + len(self._queue)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more is sent, and what could not be delivered lies in files."""
+        return self._done.is_set()
 
     def close(self, deadline_s: float, farewell: messages.Upward | None = None) -> bool:
         """Deliver what is left, `farewell` last, and end the thread.
@@ -230,6 +241,8 @@ class Link:
             self._beat()  # the last totals, which a short run has said once at most
             self._add(self._farewell)
             self._farewell = None
+        if self._outbox.has_trail and not self._outbox.unkept_frames:
+            self._feed.kept(self._outbox.next_seq)
 
     def _discard_late(self) -> None:
         """What comes after the last word; a controller that has heard that may be gone, and nobody would take it."""
@@ -284,6 +297,8 @@ class Link:
         """Connect, say hello, and do both again when the controller is silent."""
         if self._address is None and not self._gave_up:
             self._address = self._feed.locate()
+            if self._address is not None:
+                self._outbox.open_trail(self._greeting())
         if self._address is None or self.refused is not None:
             return
         if self._connection is None:
@@ -399,7 +414,8 @@ class Link:
             # A controller that answers and yet makes nothing durable has a disk that hangs: keep off it.
             self.undelivered = self._outbox.leave_on_disk(self.spool_folder if silent else None)
         except OSError as error:
-            logger.debug("trackside: what was not delivered could not be kept: %s", error)
+            logger.debug("trackside: what was not delivered stays where it is: %s", error)
+            self.undelivered = self._outbox.abandon()
         self._outbox.close()
         if self._connection is not None:
             self._connection.close()

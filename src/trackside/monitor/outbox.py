@@ -1,4 +1,4 @@
-"""Frames in their durable order until the controller has them on disk: first in memory, then in a spool file."""
+"""Frames in their durable order until the controller has them on disk: in memory, and in files that outlive us."""
 
 import tempfile
 from collections import deque
@@ -6,63 +6,102 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trackside.monitor.spool import Spool, private_folder
+from trackside.monitor.trail import Place, Trail
+from trackside.wire.spool import stem_of
 
 MEMORY_BYTES = 32 * 1024 * 1024
-LIVE_PART = "1"
-LAST_PART = "0"
+LAST_PART = "000000"
+"""Sorts before the files of the trail, as its frames do."""
 
 
 class Outbox:
     """Sequenced frames that are not acknowledged.
 
-    The oldest lie in memory, younger ones in the spool once memory is full; they come back as memory empties. Beyond
-    the spool's bound frames are refused.
+    Each is on the trail from the moment it is taken, once there is one. The oldest lie in memory too; younger ones come
+    back from the trail as memory empties. What neither takes is refused.
 
-    Threads: the send thread only. Blocks: for the local disk once memory is full.
+    Threads: the send thread only. Blocks: as `Trail` does.
     """
 
     def __init__(self, session: bytes, memory_bytes: int = MEMORY_BYTES) -> None:
-        self._stem = f"trackside-{session.hex()}"
+        self._session = session
         self._memory_bytes = memory_bytes
-        self._frames: deque[tuple[int, bytes]] = deque()
+        self._frames: deque[tuple[int, bytes, Place | None]] = deque()
         self._bytes = 0
         self._sent = 0
         """How many of `_frames`, from the left, are on their way."""
-        self._spool: Spool | None = None
-        self._spooled: deque[tuple[int, int, int]] = deque()
-        """(seq, offset, length) of spooled frames that are not in memory."""
+        self._trail: Trail | None = None
+        self._trailed: deque[tuple[int, Place]] = deque()
+        """Frames that are not in memory."""
         self.hello = b""
-        """First frame of every spool file."""
+        """First frame of every file."""
         self.may_spool = True
-        """False where nobody would ever take the file in: without a controller."""
+        """False where nobody would ever take the files in: without a controller."""
         self.next_seq = 1
         self.lost_frames = 0
-        """Frames that were taken and could not be read back from the spool."""
+        """Frames that were taken and could not be read back."""
+        self.unkept_frames = 0
+        """Frames that are in memory only."""
 
     def __len__(self) -> int:
-        return len(self._frames) + len(self._spooled)
+        return len(self._frames) + len(self._trailed)
+
+    def open_trail(self, hello: bytes) -> None:
+        """From now on every frame is on the trail, those that wait too, behind this hello."""
+        self.hello = hello
+        if not self.may_spool:
+            return
+        if self._trail is None:
+            self._trail = Trail(self._session, hello)
+        else:
+            self._trail.greet(hello)
+        if self._trailed:  # they must stay behind those in memory
+            return
+        waiting, self._frames, self.unkept_frames = self._frames, deque(), 0
+        for seq, frame, former in waiting:
+            place = self._trail.append(frame)
+            self.unkept_frames += place is None
+            self._frames.append((seq, frame, place))
+            if former is not None:
+                self._trail.forget(former)
+
+    def close_trail(self) -> None:
+        """Nobody will take it in."""
+        self.may_spool = False
+        if self._trail is not None and not self._trailed:
+            self._trail.close()
+            self._trail = None
+            self._frames = deque((seq, frame, None) for seq, frame, _ in self._frames)
+
+    @property
+    def has_trail(self) -> bool:
+        """Whether what is taken outlives this process."""
+        return self._trail is not None
 
     def add(self, frame: bytes, seq: int) -> bool:
         """Take the next frame; False when there is no place for it."""
-        if not self._spooled and (self._bytes + len(frame) <= self._memory_bytes or not self._frames):
-            self._frames.append((seq, frame))
+        fits = not self._trailed and (self._bytes + len(frame) <= self._memory_bytes or not self._frames)
+        if not fits and self._trail is None and self.may_spool:
+            self.open_trail(self.hello)
+        place = self._trail.append(frame) if self._trail is not None else None
+        if fits:
+            self._frames.append((seq, frame, place))
             self._bytes += len(frame)
-            return True
-        try:
-            return self.may_spool and self._to_spool(frame, seq)
-        except OSError:
-            return False
+            self.unkept_frames += place is None
+        elif place is not None:
+            self._trailed.append((seq, place))
+        return fits or place is not None
 
     def acknowledge(self, durable_seq: int) -> None:
         """Forget what is on the controller's disk."""
         while self._frames and self._frames[0][0] <= durable_seq:
-            self._bytes -= len(self._frames.popleft()[1])
+            _, frame, place = self._frames.popleft()
+            self._bytes -= len(frame)
             self._sent = max(0, self._sent - 1)
-        while self._spooled and self._spooled[0][0] <= durable_seq:
-            self._spooled.popleft()
+            self._forget(place)
+        while self._trailed and self._trailed[0][0] <= durable_seq:
+            self._forget(self._trailed.popleft()[1])
         self._refill()
-        if not self._spooled:
-            self._drop_spool()
 
     def rewind(self, durable_seq: int) -> None:
         """Begin to send again with the first frame after `durable_seq`."""
@@ -87,52 +126,51 @@ class Outbox:
             OSError: they could not be written.
         """
         left: list[Path] = []
-        if self._frames:
-            last = Spool(_usable(folder), f"{self._stem}-{LAST_PART}", self.hello)
-            for _, frame in self._frames:
+        trail = self._trail
+        volatile = [place for _, place in self._trailed if trail is None or trail.is_volatile(place)]
+        if self._frames or volatile:
+            last = Spool(_usable(folder), f"{stem_of(self._session)}-{LAST_PART}", self.hello)
+            for _, frame, _ in self._frames:
                 last.append(frame)
+            for place in volatile:
+                last.append(place.spool.read(place.at, place.length))
             left.append(last.leave())
-        if self._spooled and self._spool is not None:
-            left.append(self._spool.leave())
-            self._spool = None
+        if trail is not None:
+            left += trail.leave({place.spool for _, place in self._trailed if not trail.is_volatile(place)})
         self.close()
         return left
+
+    def abandon(self) -> list[Path]:
+        """Leave the trail as it is; return its files."""
+        trail, self._trail = self._trail, None
+        return trail.paths if trail is not None else []
 
     def close(self) -> None:
         """Forget everything. Idempotent."""
         self._frames.clear()
-        self._spooled.clear()
-        self._drop_spool()
+        self._trailed.clear()
+        self._bytes = self._sent = 0
+        if self._trail is not None:
+            self._trail.close()
+            self._trail = None
+
+    def _forget(self, place: Place | None) -> None:
+        if place is None:
+            self.unkept_frames = max(0, self.unkept_frames - 1)
+        elif self._trail is not None:
+            self._trail.forget(place)
 
     def _refill(self) -> None:
-        while self._spooled and self._bytes < self._memory_bytes // 2:
-            seq, at, length = self._spooled.popleft()
-            frame = self._read(at, length)
-            if frame is None:
+        while self._trailed and self._bytes < self._memory_bytes // 2:
+            seq, place = self._trailed.popleft()
+            try:
+                frame = place.spool.read(place.at, place.length)
+            except OSError:
                 self.lost_frames += 1
+                self._forget(place)
                 continue
-            self._frames.append((seq, frame))
-            self._bytes += length
-
-    def _read(self, at: int, length: int) -> bytes | None:
-        try:
-            return self._spool.read(at, length) if self._spool is not None else None
-        except OSError:
-            return None
-
-    def _to_spool(self, frame: bytes, seq: int) -> bool:
-        if self._spool is None:
-            self._spool = Spool(private_folder(), f"{self._stem}-{LIVE_PART}", self.hello)
-        entry = self._spool.append(frame)
-        if entry is None:
-            return False
-        self._spooled.append((seq, *entry))
-        return True
-
-    def _drop_spool(self) -> None:
-        spool, self._spool = self._spool, None
-        if spool is not None:
-            spool.remove()
+            self._frames.append((seq, frame, place))
+            self._bytes += place.length
 
 
 def _usable(folder: Path | None) -> Path:

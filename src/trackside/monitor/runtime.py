@@ -22,6 +22,7 @@ from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
 from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.ring import Ring
 from trackside.monitor.roles import LAUNCHER_PID, is_disabled, may_instrument
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
@@ -111,6 +112,7 @@ class Runtime:
         self._is_settled = self._is_ending = False
         self._lost_values = 0
         self._watched: ModelWatch | None = None
+        self._ring = Ring(self._link.session, self.buffer)
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -249,6 +251,8 @@ class Runtime:
             leaving=self._is_leaving,
         )
         delivered = self._link.close(DELIVER_S, goodbye)
+        if self._link.has_ended:
+            self._ring.close()
         self.is_over = True
         self._starter.forget()
         atexit.unregister(self.finish_at_exit)
@@ -359,6 +363,10 @@ class Runtime:
         if not described and not logged and self._encoder.is_empty:
             return times
         return itertools.chain(described, self._encoder.encode(logged, flush=flush), times)
+
+    def kept(self, next_seq: int) -> None:
+        """All that was taken from the buffer outlives this process; so shall what comes."""
+        self._ring.turn(self._encoder.numbers.through, next_seq)
 
     def heartbeat(self) -> messages.Heartbeat:
         """The present totals."""

@@ -1,22 +1,34 @@
-"""A spool file: frames that neither the controller nor memory takes, kept on the rank's own disk."""
+"""Spool files: frames on their way, where they outlive this process."""
 
 import os
 from pathlib import Path
 
-from trackside.wire.spool import LIVE_SUFFIX, SUFFIX, pack_spooled, private_path
+from trackside.wire.spool import (
+    HEAD_BYTES,
+    LIVE_SUFFIX,
+    MEMORY,
+    SUFFIX,
+    is_private,
+    memory_path,
+    pack_spooled,
+    private_path,
+)
 
-MAX_BYTES = 2 * 1024 * 1024 * 1024
-_HEAD_BYTES = 8
+MOST_SHARE_BYTES = 1024 * 1024
+SHARE_OF_MEMORY = 256
+"""A session takes no more than one part in so many of the machine's memory file system, …"""
+ROOM_OF_MEMORY = 16
+"""… and only while so many times that is free: others live there too, such as the loaders' workers."""
 
 
 class Spool:
-    """One bounded, append-only file of records as `wire.spool` reads them; a hello comes first.
+    """One append-only file of records as `wire.spool` reads them; a hello comes first.
 
     While its session lives it ends in `.part`; `leave` names it `.spool`, for whoever takes it in.
 
     Args:
         folder: Where it lies; it must exist.
-        stem: Of the file name. The parts of one session sort in the order of their frames.
+        stem: Of the file name. The files of one session sort in the order of their frames.
         hello: First frame.
 
     Raises: OSError, as every method does.
@@ -25,28 +37,37 @@ class Spool:
 
     def __init__(self, folder: Path, stem: str, hello: bytes) -> None:
         self.path = folder / f"{stem}{LIVE_SUFFIX}"
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self.size = 0
-        self.append(hello)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self.size = self._hello_bytes = 0
+        self.waiting = 0
+        """Frames of it that are still wanted."""
+        self._write(pack_spooled(hello))
+        self._hello_bytes = self.size
 
-    def append(self, frame: bytes) -> tuple[int, int] | None:
-        """Write one frame; return what `read` needs, or None when the file is full."""
-        record = pack_spooled(frame)
-        if self.size + len(record) > MAX_BYTES:
-            return None
+    def append(self, frame: bytes) -> int:
+        """Write one frame; return where `read` finds it."""
+        return self._write(pack_spooled(frame))
+
+    def _write(self, record: bytes) -> int:
         written = os.pwrite(self._file, record, self.size)
         if written != len(record):
+            os.ftruncate(self._file, self.size)
             raise OSError(f"only {written} of {len(record)} bytes were written to {self.path}")
         at, self.size = self.size, self.size + len(record)
-        return at, len(frame)
+        return at
 
     def read(self, at: int, length: int) -> bytes:
         """One frame, checked. Raises: OSError also when it is damaged."""
-        record = os.pread(self._file, _HEAD_BYTES + length, at)
-        frame = record[_HEAD_BYTES:]
-        if len(frame) != length or record[:_HEAD_BYTES] != pack_spooled(frame)[:_HEAD_BYTES]:
+        record = os.pread(self._file, HEAD_BYTES + length, at)
+        frame = record[HEAD_BYTES:]
+        if len(frame) != length or record[:HEAD_BYTES] != pack_spooled(frame)[:HEAD_BYTES]:
             raise OSError(f"{self.path} is damaged at byte {at}")
         return frame
+
+    def clear(self) -> None:
+        """Keep the hello only."""
+        self.size = self._hello_bytes
+        os.ftruncate(self._file, self.size)
 
     def leave(self) -> Path:
         """Close it and leave it for others; return where it lies."""
@@ -62,10 +83,29 @@ class Spool:
 
 
 def private_folder() -> Path:
-    """This user's own folder in the temporary one, where spools of a running session lie. Raises: OSError."""
-    folder = private_path()
+    """This user's own folder in the temporary one. Raises: OSError."""
+    return _made_private(private_path())
+
+
+def memory_folder() -> Path | None:
+    """This user's own folder in the machine's memory file system; None where there is none. Raises: OSError."""
+    return _made_private(memory_path()) if memory_share() else None
+
+
+def memory_share() -> int:
+    """Bytes of the memory file system that one session may take now; 0 for none."""
+    try:
+        if not MEMORY.is_mount():
+            return 0
+        found = os.statvfs(MEMORY)
+    except OSError:
+        return 0
+    share = min(MOST_SHARE_BYTES, found.f_blocks * found.f_frsize // SHARE_OF_MEMORY)
+    return share if found.f_bavail * found.f_frsize >= share * ROOM_OF_MEMORY else 0
+
+
+def _made_private(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+    if not is_private(folder):
         raise PermissionError(f"{folder} is not private to this user; remove it or set TMPDIR")
     return folder

@@ -118,6 +118,10 @@ class Points(Message, frozen=True, kw_only=True, tag="points"):
     """uint32 session ids, one a value."""
     value: bytes
     """float64, one a value; NaN and infinities are values."""
+    through: int = 0
+    """All calls of the session up to this number are in this message or those before (`wire.ring`)."""
+    beyond: list[int] = []
+    """Numbers of later calls that are, too."""
 
 
 class EpochReport(Message, frozen=True, kw_only=True, tag="epoch"):

@@ -1,25 +1,51 @@
-"""The spool: frames a sender could not deliver, on its own disk, to be taken in later.
+"""The spool: what a sender has not delivered yet, in files that outlive it, to be taken in later.
 
 A file of records (length, CRC-32, frame). The first frame is the session's hello, so that whoever takes it in knows
 whose it is; every frame carries its own sequence, so that nothing is taken twice.
 """
 
 import os
+import stat
 import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 _HEAD = struct.Struct("<II")
+HEAD_BYTES = _HEAD.size
 SUFFIX = ".spool"
 LIVE_SUFFIX = ".part"
 """Of a file whose session still writes it, or was killed."""
+RING_SUFFIX = ".ring"
+"""Of the calls that are in no frame yet (`wire.ring`)."""
+MEMORY = Path("/dev/shm")
+"""The machine's file system in memory, where there is one."""
+
+
+def stem_of(session: bytes) -> str:
+    """How the names of a session's files begin."""
+    return f"trackside-{session.hex()}"
+
+
+def memory_path() -> Path:
+    """This user's own folder in memory, where a running session has what it must not take with it; may not be there."""
+    return MEMORY / f"trackside-{os.getuid()}"
 
 
 def private_path() -> Path:
-    """This user's own folder in the temporary one, where spools of a running session lie; it may not be there."""
+    """This user's own folder in the temporary one, for what memory does not hold; it may not be there."""
     return Path(tempfile.gettempdir()) / f"trackside-{os.getuid()}"
+
+
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder, no link to one, of this user and nobody else's business."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def pack_spooled(frame: bytes) -> bytes:
@@ -28,11 +54,16 @@ def pack_spooled(frame: bytes) -> bytes:
 
 
 def read_spool(path: Path) -> Iterator[bytes]:
-    """Frames of a spool file, oldest first, up to the first damage. Blocks: for the disk."""
-    with path.open("rb") as file:
+    """Frames of a spool file, oldest first, up to the first damage. Blocks: for the disk. Raises: OSError."""
+    with open_kept(path) as file:
         while len(head := file.read(_HEAD.size)) == _HEAD.size:
             length, checksum = _HEAD.unpack(head)
             frame = file.read(length)
             if len(frame) != length or zlib.crc32(frame) != checksum:
                 return
             yield frame
+
+
+def open_kept(path: Path) -> BinaryIO:
+    """Open what a session has left; a link in its place is not followed. Raises: OSError."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")

@@ -7,6 +7,7 @@ With `--until` it goes on until a file appears, and says how many steps that wer
 import argparse
 import hashlib
 import itertools
+import mmap
 import random
 import time
 from collections.abc import Iterator
@@ -54,6 +55,13 @@ def steps_of(options: argparse.Namespace) -> Iterator[int]:
     return itertools.takewhile(lambda step: not options.until.exists(), itertools.count())
 
 
+def open_count(path: Path) -> mmap.mmap:
+    """Eight bytes that outlive this process."""
+    path.write_bytes(bytes(8))
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), 8)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
@@ -62,12 +70,16 @@ def main() -> int:
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--until", type=Path)
     parser.add_argument("--exit", type=int, default=0)
+    parser.add_argument(
+        "--count", type=Path, help="a file that holds, at any moment, how many calls of log() have returned"
+    )
     options = parser.parse_args()
     mon = None
     if not options.bare:
         import trackside
 
         mon = trackside.Monitor(steps=options.steps, name="faulty")
+    counted = open_count(options.count) if options.count else None
     due, digest, count = time.monotonic(), "", 0
     training = train_line() if options.light else train_network()
     for step in steps_of(options):
@@ -75,6 +87,8 @@ def main() -> int:
         if mon is not None:
             mon.log({"loss": loss}, step=step)
         count += 1
+        if counted is not None:
+            counted[:8] = count.to_bytes(8, "little")
         due += 1 / options.hz
         time.sleep(max(0.0, due - time.monotonic()))
     print("weights", digest, "steps", count, flush=True)

@@ -31,6 +31,9 @@ class Feed:
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         return ()
 
+    def kept(self, next_seq: int) -> None:
+        """Nothing waits for that."""
+
     def heartbeat(self) -> messages.Heartbeat:
         return messages.Heartbeat(sent_at=time.time(), uptime_seconds=1.0)
 

@@ -1,10 +1,11 @@
 """Frames until they are durable: in memory, then on disk, in order, bounded."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from trackside.monitor import spool as spool_module
+from trackside.monitor import trail as trail_module
 from trackside.monitor.outbox import Outbox
 from trackside.wire.spool import read_spool
 
@@ -14,6 +15,8 @@ SESSION = b"s" * 16
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("trackside.monitor.spool.memory_share", lambda: 0)
+    monkeypatch.setattr("trackside.monitor.trail.memory_share", lambda: 0)
     return tmp_path
 
 
@@ -49,33 +52,117 @@ def test_frames_are_sent_once_and_again_after_a_rewind() -> None:
     assert len(outbox) == 0
 
 
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.part"))
+
+
+def frames_in(paths: list[Path]) -> list[bytes]:
+    return [found for path in paths for found in read_spool(path) if found != b"hello"]
+
+
 def test_what_memory_cannot_hold_comes_back_from_disk_in_order(temporary: Path) -> None:
     outbox = filled(40)
-    assert len(list(temporary.rglob("*.part"))) == 1
+    assert len(files(temporary)) == 1
     seen: list[int] = []
     while len(outbox):
         seen += send_all(outbox, 2)
         outbox.acknowledge(seen[-1])
     assert seen == list(range(1, 41))
-    assert list(temporary.rglob("*.part")) == []
-
-
-def test_a_live_spool_can_be_read_by_others_at_any_time(temporary: Path) -> None:
-    outbox = filled(8)
-    (part,) = temporary.rglob("*.part")
-    assert list(read_spool(part)) == [b"hello", frame(6), frame(7), frame(8)]
-    assert part.stat().st_mode & 0o077 == 0
     outbox.close()
+    assert files(temporary) == []
+
+
+def test_every_frame_is_on_the_trail_before_it_is_sent(temporary: Path) -> None:
+    outbox = Outbox(SESSION)
+    assert outbox.add(frame(1), 1)
+    assert files(temporary) == []
+    outbox.open_trail(b"hello")
+    assert outbox.add(frame(2), 2)
+    (part,) = files(temporary)
+    assert list(read_spool(part)) == [b"hello", frame(1), frame(2)]
+    assert part.stat().st_mode & 0o077 == 0
+    assert outbox.unkept_frames == 0
+    outbox.close()
+    assert files(temporary) == []
+
+
+def test_the_trail_is_a_row_of_short_files_and_those_that_are_done_go(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trail_module, "DISK_FILE_BYTES", 60)
+    outbox = Outbox(SESSION)
+    outbox.open_trail(b"hello")
+    for seq in range(1, 8):
+        assert outbox.add(frame(seq), seq)
+    assert [len(frames_in([path])) for path in files(temporary)] == [2, 2, 2, 1]
+    outbox.acknowledge(3)
+    assert frames_in(files(temporary)) == [frame(seq) for seq in (3, 4, 5, 6, 7)]
+    outbox.acknowledge(7)
+    assert len(files(temporary)) == 1
+    assert outbox.add(frame(8), 8)
+    assert frames_in(files(temporary))[-1] == frame(8)
+    outbox.close()
+
+
+def test_another_hello_begins_another_file_with_all_that_waits(temporary: Path) -> None:
+    outbox = filled(3)
+    outbox.open_trail(b"hello")
+    outbox.open_trail(b"it is me")
+    assert outbox.add(frame(4), 4)
+    (part,) = files(temporary)
+    assert list(read_spool(part)) == [b"it is me", *(frame(seq) for seq in range(1, 5))]
+    outbox.close()
+
+
+def test_memory_is_taken_first_and_the_disk_when_its_share_is_full(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = temporary / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(trail_module, "memory_share", lambda: 240)
+    monkeypatch.setattr(trail_module, "memory_folder", lambda: memory)
+    outbox = Outbox(SESSION, 50)
+    outbox.open_trail(b"hello")
+    for seq in range(1, 11):
+        assert outbox.add(frame(seq), seq)
+    assert [len(frames_in([path])) for path in files(memory)] == [2, 2]
+    assert frames_in(sorted(files(temporary), key=lambda path: path.name)) == [frame(seq) for seq in range(1, 11)]
+    paths = outbox.leave_on_disk(temporary / "left")
+    assert all(memory not in path.parents for path in paths)
+    assert {*frames_in(paths)} == {frame(seq) for seq in range(1, 11)}
+    assert files(temporary) == []
+
+
+def test_what_cannot_be_left_stays_on_the_trail(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = filled(3)
+    outbox.open_trail(b"hello")
+    monkeypatch.setattr("trackside.monitor.outbox.Spool", None)
+    with pytest.raises(TypeError):
+        outbox.leave_on_disk(temporary / "left")
+    paths = outbox.abandon()
+    outbox.close()
+    assert frames_in(paths) == [frame(1), frame(2), frame(3)]
+
+
+def test_without_a_folder_of_our_own_frames_are_in_memory_only(temporary: Path) -> None:
+    (temporary / f"trackside-{os.getuid()}").symlink_to(temporary)
+    outbox = Outbox(SESSION, 50)
+    outbox.open_trail(b"hello")
+    assert [outbox.add(frame(seq), seq) for seq in range(1, 8)] == [True] * 5 + [False] * 2
+    assert outbox.unkept_frames == 5
+    assert list(temporary.glob("*.part")) == []
+    outbox.acknowledge(5)
+    assert outbox.unkept_frames == 0
 
 
 def test_what_is_left_lies_in_files_that_sort_in_order(tmp_path: Path) -> None:
     outbox = filled(8)
     outbox.acknowledge(1)
     paths = outbox.leave_on_disk(tmp_path / "run" / "spool")
-    assert [path.name[-8:] for path in paths] == ["-0.spool", "-1.spool"]
-    frames = [found for path in sorted(paths, key=lambda path: path.name) for found in read_spool(path)]
-    assert [found for found in frames if found != b"hello"] == [frame(seq) for seq in range(2, 9)]
+    assert [path.name[-13:] for path in paths] == ["-000000.spool", "-000001.spool"]
     assert paths[0].parent == tmp_path / "run" / "spool"
+    assert list(dict.fromkeys(frames_in(paths)))[:4] == [frame(seq) for seq in range(2, 6)]
+    assert {*frames_in(paths)} >= {frame(seq) for seq in range(2, 9)}
     assert len(outbox) == 0
 
 
@@ -86,7 +173,7 @@ def test_a_folder_that_cannot_be_had_is_no_matter(tmp_path: Path) -> None:
 
 
 def test_a_full_spool_refuses_and_what_it_has_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "MAX_BYTES", 60)
+    monkeypatch.setattr(trail_module, "MAX_BYTES", 140)
     outbox = filled(7)
     assert not outbox.add(frame(8), 8)
     assert not outbox.add(frame(9), 9)
@@ -116,4 +203,4 @@ def test_nothing_left_leaves_nothing(temporary: Path) -> None:
     outbox = filled(8)
     outbox.acknowledge(8)
     assert outbox.leave_on_disk(None) == []
-    assert list(temporary.rglob("*.spool")) == []
+    assert [path for path in temporary.rglob("*") if path.is_file()] == []
