@@ -22,6 +22,8 @@ from trackside.wire.values import to_json_number
 MAX_PATHS = 64
 MAX_SHOWN_NAME = 80
 MAX_NAMED = 100
+MAX_NAMED_RANKS = 4
+"""Ranks that have an event of their own for a metric that is not finite."""
 """Non-finite metrics of one batch that are said by name."""
 
 Array = npt.NDArray[Any]
@@ -154,37 +156,46 @@ def _note_non_finite(run: Run, batch: PointBatch, now: Moment) -> list[Instructi
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         if number in run.ranks:
             run.ranks[number].non_finite += count
-    cells = batch.metric[bad].astype(np.int64) * MAX_RANKS + batch.rank[bad]
-    cell, first, counts = np.unique(cells, return_index=True, return_counts=True)
+    metrics = np.unique(batch.metric[bad])
     out: list[Instruction] = []
-    for at, count in zip(first[:MAX_NAMED].tolist(), counts[:MAX_NAMED].tolist(), strict=True):
-        out += _say_non_finite(run, batch, int(bad[at]), count, now)
-    if len(cell) > MAX_NAMED:
-        text = f"{len(cell) - MAX_NAMED:,} more metrics on some rank are not finite"
-        rest = int(counts[MAX_NAMED:].sum())
+    for metric in metrics[:MAX_NAMED].tolist():
+        out += _say_non_finite(run, batch, metric, bad[batch.metric[bad] == metric], now)
+    if len(metrics) > MAX_NAMED:
+        text = f"{len(metrics) - MAX_NAMED:,} more metrics are not finite"
+        rest = int(np.isin(batch.metric[bad], metrics[MAX_NAMED:]).sum())
         out += raise_event(run, now, "non-finite", text, severity="warn", key="others", count=rest)
     return out
 
 
-def _say_non_finite(run: Run, batch: PointBatch, at: int, count: int, now: Moment) -> list[Instruction]:
-    metric, rank = run.metrics.get(int(batch.metric[at])), run.ranks.get(int(batch.rank[at]))
-    if metric is None or rank is None:
+def _say_non_finite(
+    run: Run, batch: PointBatch, number: int, rows: npt.NDArray[np.int64], now: Moment
+) -> list[Instruction]:
+    """One event for each of the first few ranks, and one for all others: a job of a thousand must not drown the rest."""
+    metric = run.metrics.get(number)
+    if metric is None:
         return []
-    step = int(batch.step[at])
     name = metric.name if len(metric.name) <= MAX_SHOWN_NAME else metric.name[:MAX_SHOWN_NAME] + "…"
     severity: Level = "critical" if "loss" in metric.name.lower() else "warn"
-    return raise_event(
-        run,
-        now,
-        "non-finite",
-        f"{name} is {to_json_number(float(batch.value[at]))} at step {step:,}",
-        severity=severity,
-        path=path_of(rank),
-        key=str(metric.id),
-        count=count,
-        step=step,
-        keeps_first=True,
-    )
+    out: list[Instruction] = []
+    others = 0
+    ranks, first, counts = np.unique(batch.rank[rows], return_index=True, return_counts=True)
+    for rank, at, count in zip(ranks.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
+        if rank not in run.ranks:
+            continue
+        metric.bad_ranks.setdefault(rank, len(metric.bad_ranks) < MAX_NAMED_RANKS)
+        if not metric.bad_ranks[rank]:
+            others += count
+            continue
+        step, path = int(batch.step[at]), path_of(run.ranks[rank])
+        text = f"{name} is {to_json_number(float(batch.value[at]))} at step {step:,}"
+        out += raise_event(
+            run, now, "non-finite", text, severity=severity, path=path, key=str(number), count=count, step=step,
+            keeps_first=True,
+        )  # fmt: skip
+    if others:
+        text = f"{name} is not finite on {len(metric.bad_ranks):,} ranks"
+        out += raise_event(run, now, "non-finite", text, severity=severity, key=str(number), count=others)
+    return out
 
 
 def metric_entries(run: Run, root: CohortWindow, latest: LatestValues) -> list[MetricEntry]:

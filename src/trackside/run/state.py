@@ -142,6 +142,8 @@ class Metric(msgspec.Struct, kw_only=True):
     first_step: int | None = None
     last_step: int | None = None
     non_finite: int = 0
+    bad_ranks: dict[int, bool] = {}
+    """Ranks that logged values that are not finite, and whether each has an event of its own."""
 
 
 class Epoch(msgspec.Struct, kw_only=True):

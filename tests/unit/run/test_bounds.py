@@ -204,3 +204,18 @@ def test_a_window_takes_any_order_of_generations_like_one_batch_of_them() -> Non
         firsts = [min(s for g, s in parts if g == generation) for generation in range(3)]
         expected = sorted({s for g, s in parts if all(s < first for later, first in enumerate(firsts) if later > g)})
         assert window.recent()[0]["step"].tolist() == expected
+
+
+def test_a_loss_that_is_nan_everywhere_leaves_room_for_a_rank_that_died() -> None:
+    """A thousand ranks log the same NaN after the same collective: that is one thing, not a thousand."""
+    play = Play()
+    for rank in range(300):
+        play.hello(rank, world=300)
+    play.metric(0, "loss")
+    play.metric(1, "lr")
+    for rank in range(300):
+        play.points([(0, rank, 7, float("nan")), (1, rank, 7, float("inf"))])
+    events = play.events("non-finite")
+    assert (len(events), sum(event.count for event in events), play.events("events dropped")) == (10, 600, [])
+    (whole,) = [event for event in events if event.path == "root" and event.text.startswith("loss")]
+    assert (whole.text, whole.count, whole.severity) == ("loss is not finite on 300 ranks", 296, "critical")
