@@ -11,6 +11,8 @@ interface Props {
   onPoint(index: number | null): void;
   onZoom(from: number, to: number): void;
   onReset(): void;
+  /** Whether the crosshair is moved by keys: what is read out is said aloud then. */
+  onKeys(isMoved: boolean): void;
 }
 
 /** A plot in the page: it follows its box's size and can be driven by keys. */
@@ -58,9 +60,11 @@ export function PlotView(props: Props) {
         const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
         if (by !== undefined) {
           event.preventDefault();
+          props.onKeys(true);
           plot.current?.step(by, point.current);
         } else if (event.key === "Escape") props.onReset();
       }}
+      onBlur={() => props.onKeys(false)}
     />
   );
 }

@@ -29,7 +29,7 @@ export function compose(cohort: Entries, marks: Mark[], ranks: RankCurve[], look
 }
 
 function withSmooth(picture: Picture, entries: Entries, look: Look): Picture {
-  const raw = picture.lines.map((line): Line => ({ ...line, key: "raw", label: "raw", alpha: 0.3, width: 1 }));
+  const raw = picture.lines.map((line): Line => ({ ...line, key: "raw", alpha: 0.3, width: 1 }));
   const values = drawable(ema(entries.x, entries.mean, look.smooth), look.log);
   return { ...picture, lines: [...raw, { key: "mean", label: look.label, values, color: 0, width: 1.8, alpha: 1 }] };
 }

@@ -7,6 +7,8 @@ export interface Follower {
 
 export class Crosshair {
   private readonly followers = new Set<Follower>();
+  /** Where it stands. A chart that is drawn anew puts it there again: new data move it nowhere. */
+  x: number | null = null;
 
   join(follower: Follower): () => void {
     this.followers.add(follower);
@@ -14,6 +16,7 @@ export class Crosshair {
   }
 
   point(x: number | null, from: Follower): void {
+    this.x = x;
     for (const follower of this.followers) if (follower !== from) follower.follow(x);
   }
 }

@@ -59,18 +59,21 @@ export class Plot implements Follower {
     this.frame = frame;
     const shape = shapeOf(picture, frame);
     const data = [picture.x, ...columnsOf(picture)] as unknown as uPlot.AlignedData;
+    this.following = true; // what a redraw does to the cursor is no pointing
     if (this.plot === null || shape !== this.shape) {
       this.plot?.destroy();
       this.shape = shape;
       this.plot = new uPlot(this.options(picture, frame, width, height), data, this.host);
-      return;
+    } else {
+      const { plot } = this;
+      if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
+      plot.batch(() => {
+        plot.setData(data, false);
+        plot.setScale("x", { min: frame.range[0], max: frame.range[1] });
+      });
     }
-    const { plot } = this;
-    if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
-    plot.batch(() => {
-      plot.setData(data, false);
-      plot.setScale("x", { min: frame.range[0], max: frame.range[1] });
-    });
+    this.following = false;
+    if (this.crosshair.x !== null) this.follow(this.crosshair.x);
   }
 
   follow(x: number | null): void {

@@ -12,22 +12,31 @@ export function severityRank(severity: string): number {
 export interface EventFilter {
   /** Lowest severity shown. */
   severity: Level;
-  /** A class, or null for all. */
-  kind: string | null;
+  /** A class; empty: all. */
+  kind: string;
   path: string;
   /** Text in what it says or where it happened. */
-  text: string;
+  words: string;
 }
 
 export function filtered(events: EventRecord[], filter: EventFilter): EventRecord[] {
-  const text = filter.text.trim().toLowerCase();
+  const isSaid = saying(filter.words);
   return events.filter(
     (event) =>
       severityRank(event.severity) >= severityRank(filter.severity) &&
-      (filter.kind === null || event.kind === filter.kind) &&
+      (filter.kind === "" || event.kind === filter.kind) &&
       (isWithin(event.path, filter.path) || isWithin(filter.path, event.path)) &&
-      (text === "" || `${event.text} ${event.path} ${event.kind}`.toLowerCase().includes(text)),
+      isSaid(`${event.text} ${event.path} ${event.kind}`),
   );
+}
+
+/** Whether a text has the words, any case; `rank 1` is that rank and not the tenth. */
+function saying(words: string): (text: string) => boolean {
+  const wanted = words.trim().toLowerCase();
+  const rank = /^rank ?(\d+)$/.exec(wanted);
+  if (rank === null) return (text) => text.toLowerCase().includes(wanted);
+  const exact = new RegExp(`rank ?${rank[1]}(?!\\d)`, "i");
+  return (text) => exact.test(text);
 }
 
 /** The charts at the event's path with its moment marked, on an axis that has it. */

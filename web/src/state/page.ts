@@ -41,9 +41,6 @@ export class Page {
   readonly scheme: Signal<number> = signal(0);
   readonly pins: Signal<ReadonlySet<string>> = signal(recallSet("pins"));
   readonly folded: Signal<ReadonlySet<string>> = signal(recallSet("folded"));
-  readonly logScaled: Signal<ReadonlySet<string>> = signal(recallSet("log"));
-  /** Metrics over which the ranks are laid. */
-  readonly spread: Signal<ReadonlySet<string>> = signal(new Set<string>());
   readonly dismissed: Signal<number> = signal(-1);
   readonly heat: Signal<HeatAnswer | null> = signal(null);
   readonly graph: Signal<GraphDocument | null> = signal(null);
@@ -109,7 +106,7 @@ export class Page {
   }
 
   zoomTo(zoom: Zoom): void {
-    this.show({ zoom });
+    this.show({ zoom }, true);
   }
 
   setTheme(theme: Theme): void {
@@ -128,12 +125,11 @@ export class Page {
   }
 
   toggleLog(name: string): void {
-    this.logScaled.value = toggled(this.logScaled.value, name);
-    rememberSet("log", this.logScaled.value);
+    this.show({ log: toggled(this.view.value.log, name) });
   }
 
   toggleSpread(name: string): void {
-    this.spread.value = toggled(this.spread.value, name);
+    this.show({ ranks: toggled(this.view.value.ranks, name) });
   }
 }
 

@@ -1,6 +1,6 @@
 // What one sees, and its spelling in the URL's fragment, so that a link shows another person the same.
 
-import type { XAxis } from "../wire/types.gen";
+import type { Level, XAxis } from "../wire/types.gen";
 
 export const TABS = ["overview", "ranks", "resources", "model", "epochs", "config", "events"] as const;
 export type Tab = (typeof TABS)[number];
@@ -17,6 +17,14 @@ export interface View {
   band: boolean;
   /** A moment on the x axis that is marked in every chart. */
   at: number | null;
+  /** Metrics drawn on a logarithmic scale. */
+  log: ReadonlySet<string>;
+  /** Metrics over which the ranks are laid. */
+  ranks: ReadonlySet<string>;
+  /** Lowest severity, class and words of the events shown; empty: any. */
+  severity: Level;
+  kind: string;
+  words: string;
   /** The module that is looked at in the model, by its qualified name; empty: none. */
   module: string;
   /** What the model is coloured by; null: what is known best. */
@@ -35,12 +43,19 @@ export const HOME: View = {
   smooth: 0,
   band: true,
   at: null,
+  log: new Set(),
+  ranks: new Set(),
+  severity: "info",
+  kind: "",
+  words: "",
   module: "",
   tint: null,
 };
 
 const PATH_SEGMENTS = 3;
 const TEXT_LIMIT = 500;
+const NAMES_LIMIT = 100;
+const SEVERITIES: readonly Level[] = ["info", "warn", "critical"];
 
 export function parseView(hash: string): View {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
@@ -51,18 +66,27 @@ export function parseView(hash: string): View {
     tab: tab ?? HOME.tab,
     x: x ?? HOME.x,
     zoom: parseZoom(fields.get("zoom")),
-    filter: (fields.get("filter") ?? "").slice(0, TEXT_LIMIT),
+    filter: text(fields.get("filter")),
     smooth: Math.min(0.99, Math.max(0, number(fields.get("smooth")) ?? 0)),
     band: fields.get("band") !== "0",
     at: number(fields.get("at")),
-    module: (fields.get("module") ?? "").slice(0, TEXT_LIMIT),
+    log: new Set(fields.getAll("log").slice(0, NAMES_LIMIT)),
+    ranks: new Set(fields.getAll("ranks").slice(0, NAMES_LIMIT)),
+    severity: SEVERITIES.find((level) => level === fields.get("severity")) ?? HOME.severity,
+    kind: text(fields.get("class")),
+    words: text(fields.get("words")),
+    module: text(fields.get("module")),
     tint: TINTS.find((name) => name === fields.get("tint")) ?? null,
   };
 }
 
-function parsePath(text: string | null): string {
-  if (text === null || text.length > TEXT_LIMIT) return "root";
-  const segments = text.split("/").filter((segment) => segment !== "");
+function text(value: string | null): string {
+  return (value ?? "").slice(0, TEXT_LIMIT);
+}
+
+function parsePath(path: string | null): string {
+  if (path === null || path.length > TEXT_LIMIT) return "root";
+  const segments = path.split("/").filter((segment) => segment !== "");
   return segments[0] === "root" && segments.length <= PATH_SEGMENTS ? segments.join("/") : "root";
 }
 
@@ -88,6 +112,11 @@ export function formatView(view: View): string {
   if (view.smooth > 0) parts.push(`smooth=${rounded(view.smooth)}`);
   if (!view.band) parts.push("band=0");
   if (view.at !== null) parts.push(`at=${rounded(view.at)}`);
+  for (const name of view.log) parts.push(`log=${encodeURIComponent(name)}`);
+  for (const name of view.ranks) parts.push(`ranks=${encodeURIComponent(name)}`);
+  if (view.severity !== HOME.severity) parts.push(`severity=${view.severity}`);
+  if (view.kind !== "") parts.push(`class=${encodeURIComponent(view.kind)}`);
+  if (view.words !== "") parts.push(`words=${encodeURIComponent(view.words)}`);
   if (view.module !== "") parts.push(`module=${encodeURIComponent(view.module)}`);
   if (view.tint !== null) parts.push(`tint=${view.tint}`);
   return `#${parts.join("&")}`;

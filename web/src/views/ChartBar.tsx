@@ -27,7 +27,7 @@ export function ChartBar() {
       </label>
       <label class="field">
         <span>x</span>
-        <select value={x} aria-label="x axis" onChange={(event) => page.show({ x: axisOf(event.currentTarget.value), zoom: null, at: null })}>
+        <select value={x} aria-label="x axis" onChange={(event) => page.show({ x: axisOf(event.currentTarget.value), zoom: null, at: null }, true)}>
           {AXES.map((axis) => (
             <option key={axis} value={axis}>
               {AXIS_WORDS[axis]}
@@ -53,7 +53,7 @@ export function ChartBar() {
         <span>band</span>
       </label>
       {(zoom !== null || at !== null) && (
-        <button type="button" class="chip" onClick={() => page.show({ zoom: null, at: null })}>
+        <button type="button" class="chip" onClick={() => page.show({ zoom: null, at: null }, true)}>
           {zoom !== null ? "show all of x" : "remove mark"}
         </button>
       )}

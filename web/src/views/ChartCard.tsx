@@ -47,9 +47,10 @@ function Drawn({ metric, crosshair, range }: Props) {
   const { path, x, zoom, smooth, band, at } = page.view.value;
   const solo = useSignal<string | null>(null);
   const index = useSignal<number | null>(null);
-  const isLog = page.logScaled.value.has(metric.name);
+  const isSaid = useSignal(false);
+  const isLog = page.view.value.log.has(metric.name);
   const curve = page.curves.get(metric.name, path, x);
-  const spread = page.spread.value.has(metric.name) ? spreadOf(page.ranks.value) : null;
+  const spread = page.view.value.ranks.has(metric.name) ? spreadOf(page.ranks.value) : null;
   const rankCurves = useRankCurves(metric.name, curve, spread);
   const origin = page.run.value?.started_at ?? 0;
   const { entries, marks } = curve.view(zoom, origin);
@@ -73,7 +74,7 @@ function Drawn({ metric, crosshair, range }: Props) {
           {metric.unit !== null && <span class="chart-unit">{plain(metric.unit)}</span>}
         </h3>
         <ChartTools metric={metric.name} canSpread={page.ranks.value.length > 1} />
-        <Reading picture={picture} index={index.value} x={x} />
+        <Reading picture={picture} index={index.value} x={x} isSaid={isSaid.value} />
       </div>
       <Legend
         picture={picture}
@@ -97,6 +98,7 @@ function Drawn({ metric, crosshair, range }: Props) {
           onPoint={(point) => (index.value = point)}
           onZoom={(low, high) => page.zoomTo([low, high])}
           onReset={() => page.zoomTo(null)}
+          onKeys={(isMoved) => (isSaid.value = isMoved)}
         />
       )}
     </>
@@ -138,22 +140,24 @@ function isEmpty(picture: Picture): boolean {
 }
 
 /** The leading line's value at the crosshair with its x, else the latest. */
-function Reading({ picture, index, x }: { picture: Picture; index: number | null; x: XAxis }) {
+function Reading({ picture, index, x, isSaid }: { picture: Picture; index: number | null; x: XAxis; isSaid: boolean }) {
   const at = index === null ? undefined : picture.x[index];
   const line = leadOf(picture);
   const value = line === undefined ? null : index === null ? lastValue(line) : (line.values[index] ?? null);
   return (
-    <output class="reading" aria-live="off">
+    <output class="reading" aria-live={isSaid ? "polite" : "off"}>
       {at !== undefined && <span class="reading-x">{x === "step" || x === "epoch" ? `${x} ${format.count(at)}` : xLabel(x, at)}</span>}
-      <span class="reading-value">{format.metric(value)}</span>
+      <span class="reading-value" title={line?.key === "raw" ? "As logged, not smoothed" : undefined}>{format.metric(value)}</span>
     </output>
   );
 }
 
 function spoken(metric: MetricEntry, picture: Picture, values: (number | null)[]): string {
   const last = format.metric(lastOf(values));
+  const known = values.filter((value): value is number => value !== null && Number.isFinite(value));
+  const span = known.length > 1 ? `, between ${format.metric(known.reduce((a, b) => Math.min(a, b)))} and ${format.metric(known.reduce((a, b) => Math.max(a, b)))}` : "";
   const marks = picture.marks.length > 0 ? `, ${picture.marks.length} not finite` : "";
-  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${marks}. Arrow keys move the crosshair.`;
+  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${span}${marks}. Arrow keys move the crosshair.`;
 }
 
 /** Why a chart has nothing to draw. */

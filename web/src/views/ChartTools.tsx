@@ -6,8 +6,8 @@ import { Icon } from "./Icon";
 export function ChartTools({ metric, canSpread }: { metric: string; canSpread: boolean }) {
   const page = usePage();
   const isPinned = page.pins.value.has(metric);
-  const isLog = page.logScaled.value.has(metric);
-  const isSpread = page.spread.value.has(metric);
+  const isLog = page.view.value.log.has(metric);
+  const isSpread = page.view.value.ranks.has(metric);
   const name = plain(metric);
   return (
     <span class="chart-tools">

@@ -1,4 +1,3 @@
-import { useSignal } from "@preact/signals";
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
 import { filtered, momentOf } from "../state/events";
@@ -14,9 +13,7 @@ const SHOWN = 500;
 /** All events, newest first; each leads to its path and its moment in the charts. */
 export function Events() {
   const page = usePage();
-  const severity = useSignal<Level>("info");
-  const kind = useSignal<string | null>(null);
-  const text = useSignal("");
+  const { severity, kind, words, path } = page.view.value;
   const { events } = page.model.value;
   if (events.length === 0) {
     return (
@@ -25,15 +22,15 @@ export function Events() {
       </Empty>
     );
   }
-  const kinds = [...new Set(events.map((event) => event.kind))].sort();
-  const shown = filtered(events, { severity: severity.value, kind: kind.value, path: page.path.value, text: text.value }).reverse();
+  const kinds = [...new Set([...events.map((event) => event.kind), ...(kind === "" ? [] : [kind])])].sort();
+  const shown = filtered(events, { severity, kind, path, words }).reverse();
   return (
     <section class="panel" aria-label="Events">
       <header class="panel-head">
         <h2>Events</h2>
         <label class="field">
           <span>severity</span>
-          <select value={severity.value} onChange={(event) => (severity.value = levelOf(event.currentTarget.value))}>
+          <select value={severity} onChange={(event) => page.show({ severity: levelOf(event.currentTarget.value) }, true)}>
             <option value="info">all</option>
             <option value="warn">warnings and worse</option>
             <option value="critical">critical</option>
@@ -41,7 +38,7 @@ export function Events() {
         </label>
         <label class="field">
           <span>class</span>
-          <select value={kind.value ?? ""} onChange={(event) => (kind.value = event.currentTarget.value || null)}>
+          <select value={kind} onChange={(event) => page.show({ kind: event.currentTarget.value }, true)}>
             <option value="">all</option>
             {kinds.map((name) => (
               <option key={name} value={name}>
@@ -52,7 +49,7 @@ export function Events() {
         </label>
         <label class="field is-search is-narrow">
           <Icon name="search" />
-          <input type="search" placeholder="rank, host, words" aria-label="Search events" value={text.value} onInput={(event) => (text.value = event.currentTarget.value)} />
+          <input type="search" placeholder="rank, host, words" aria-label="Search events" value={words} onInput={(event) => page.show({ words: event.currentTarget.value })} />
         </label>
         <span class="panel-note">
           {shown.length} of {events.length} · times in {format.zone()}

@@ -77,6 +77,7 @@ function GaugeChart({ gauge, lines, crosshair, x }: { gauge: Gauge; lines: Gauge
             onPoint={(point) => (index.value = point)}
             onZoom={(from, to) => page.show({ x, zoom: [from, to] })}
             onReset={() => page.zoomTo(null)}
+            onKeys={() => undefined}
           />
         </>
       )}

@@ -32,6 +32,7 @@ export function Legend({ picture, index, solo, entries, ranks = 0, lead, unplace
   return (
     <ul class="legend">
       {leadFirst(picture.lines).map((line) => {
+        if (line.key === "raw") return null; // the reading above says its value
         const value = index === null ? lastValue(line) : valueNear(line, at);
         const note = line.key !== "mean" ? "" : `${count > 1 ? ` of ${count}` : ""}${isSmoothed ? ", smoothed" : ""}`;
         return <Entry key={line.key} line={line} figure={line === lead ? null : value === null ? format.UNKNOWN : values(value)} solo={solo} note={note} />;
@@ -66,7 +67,7 @@ function Entry({ line, figure, solo, note }: { line: Line; figure: string | null
   return (
     <li>
       <button type="button" class="legend-entry" aria-pressed={solo.value === line.key} title={solo.value === line.key ? "Show all" : "Show alone"} onClick={() => toggle(solo, line.key)}>
-        <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""} ${line.key === "raw" ? "is-faint" : ""}`} />
+        <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""}`} />
         {line.label}
         {note} {figure !== null && <span class="figure">{figure}</span>}
       </button>

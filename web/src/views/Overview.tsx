@@ -1,4 +1,6 @@
-import { useMemo } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { arrange } from "../charts/arrangement";
 import { Crosshair } from "../charts/crosshair";
 import { filterOf, groupOf, plain } from "../lib/text";
 import { domainOf } from "../state/domain";
@@ -43,28 +45,57 @@ function Groups() {
   const groups = useMemo(() => grouped(metrics, filter, pins), [metrics, filter, pins]);
   if (metrics.length === 0) return <NoMetrics />;
   if (groups.length === 0) return <Empty title="No metric matches">Change the filter, or clear it to see all {metrics.length} metrics.</Empty>;
+  return <Arranged groups={groups} crosshair={crosshair} range={range} />;
+}
+
+/** What stands above the charts on an ordinary page: what is below it is in view. */
+const ABOVE_PX = 290;
+
+function Arranged({ groups, crosshair, range }: { groups: { name: string; metrics: MetricEntry[] }[]; crosshair: Crosshair; range: readonly [number, number] }) {
+  const box = useRef<HTMLDivElement>(null);
+  const room = useSignal<readonly [number, number]>([0, 0]);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    const look = () => {
+      const now = [element.clientWidth, innerHeight - ABOVE_PX] as const;
+      if (now[0] !== room.value[0] || now[1] !== room.value[1]) room.value = now;
+    };
+    const observer = new ResizeObserver(look);
+    observer.observe(element);
+    window.addEventListener("resize", look);
+    look();
+    return () => {
+      observer.disconnect();
+      window.removeEventListener("resize", look);
+    };
+  }, []);
+  const [width, height] = room.value;
+  const { columns, plot } = arrange(groups.map(({ metrics }) => metrics.length), width, height);
   return (
-    <>
+    <div ref={box} class="groups" style={{ "--columns": columns, "--plot-height": `${plot}px` }}>
       {groups.map(({ name, metrics: members }) => (
-        <Group key={name} name={name} metrics={members} crosshair={crosshair} range={range} />
+        <Group key={name} name={name} metrics={members} span={Math.min(columns, members.length)} crosshair={crosshair} range={range} />
       ))}
-    </>
+    </div>
   );
 }
 
 interface GroupProps {
   name: string;
   metrics: MetricEntry[];
+  /** How many charts stand side by side. */
+  span: number;
   crosshair: Crosshair;
   range: readonly [number, number];
 }
 
-function Group({ name, metrics, crosshair, range }: GroupProps) {
+function Group({ name, metrics, span, crosshair, range }: GroupProps) {
   const page = usePage();
   const isFolded = page.folded.value.has(name);
   const title = name === PINNED ? "pinned" : name === "" ? "metrics" : plain(name);
   return (
-    <section class="group" aria-label={title}>
+    <section class="group" aria-label={title} style={{ "--span": span }}>
       <h2 class="group-head">
         <button type="button" aria-expanded={!isFolded} onClick={() => page.toggleFold(name)}>
           <Icon name="chevron" class={isFolded ? "" : "is-open"} />
