@@ -94,8 +94,11 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _complain(arguments: list[str], error: TracksideError, code: int) -> int:
+    from trackside.sinks.terminal import escape_controls
+
     command = f" {arguments[0]}" if arguments and arguments[0] in COMMANDS else ""
-    print(f"trackside{command}: {error}", file=sys.stderr)
+    for line in f"trackside{command}: {error}".split("\n"):
+        print(escape_controls(line), file=sys.stderr)
     return code
 
 

@@ -1,12 +1,15 @@
 """`trackside export`: a run's points for other tools."""
 
+import io
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, TextIO
 
 from trackside.cli.parser import Parser
 from trackside.errors import UsageError
+from trackside.sinks.terminal import escape_controls
 from trackside.store import FORMATS, export_run
 
 SUMMARY = "write a run's points as csv, jsonl or parquet"
@@ -30,7 +33,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.format == "parquet" or options.json:
             wanted = "--format parquet" if options.format == "parquet" else "--json"
             raise UsageError(f"{wanted} needs a file; add --output points.{options.format}")
-        export_run(options.run, options.format, sys.stdout, None)
+        out: IO[str] = _Escaping(sys.stdout) if sys.stdout.isatty() else sys.stdout  # type: ignore[assignment]
+        export_run(options.run, options.format, out, None)
         return 0
     target = Path(options.output).absolute()
     count = _write(options.run, options.format, target)
@@ -39,6 +43,22 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print(f"{count:,} points in {target}", file=sys.stderr)
     return 0
+
+
+class _Escaping(io.TextIOBase):
+    """A terminal, which must not take what a rank wrote for more than text; a file or a pipe gets it to the letter."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        return self._terminal.write("\n".join(map(escape_controls, text.split("\n"))))
+
+    def flush(self) -> None:
+        self._terminal.flush()
 
 
 def _write(run: str, format: str, target: Path) -> int:

@@ -1,5 +1,6 @@
 """`trackside ls`: the runs of a folder."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -38,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
 def _row(run: RunSummary) -> tuple[str, ...]:
     started = "unknown"
     if run.started_at:
-        started = datetime.fromtimestamp(run.started_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        with contextlib.suppress(ValueError, OverflowError, OSError):  # no year that there is
+            started = datetime.fromtimestamp(run.started_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     state = f"{run.state} (open)" if run.open else run.state
     cells = (
         started,
@@ -57,7 +59,7 @@ def _text(number: int | None) -> str:
 
 
 def _took(seconds: float | None) -> str:
-    if seconds is None:
+    if seconds is None or not 0 <= seconds < 1e12:
         return ""
     hours, minutes = int(seconds // 3600), int(seconds // 60 % 60)
     return f"{hours}h {minutes}m" if hours else f"{minutes}m {int(seconds % 60)}s" if minutes else f"{seconds:.1f}s"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trackside.cli.parser import Parser
+from trackside.sinks.terminal import escape_controls
 
 SUMMARY = "bring a run that lost its controller to a clean end, with all that its ranks left"
 
@@ -41,10 +42,10 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(dataclasses.asdict(found)))
         return 0
     detail = f": {found.state_detail}" if found.state_detail else ""
-    print(f"  recovered  {found.points:,} points; the run {_verb(found.state)}{detail}")
+    print(escape_controls(f"  recovered  {found.points:,} points; the run {_verb(found.state)}{detail}"))
     for spool in found.spools:
-        print(f"  taken in   {spool}")
-    print(f"  report     {found.report}")
+        print(escape_controls(f"  taken in   {spool}"))
+    print(escape_controls(f"  report     {found.report}"))
     return 0
 
 

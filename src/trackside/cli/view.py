@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from trackside.cli.parser import Parser
 from trackside.controller.config import LOOPBACK, ControllerConfig, make_token, read_port, read_token
+from trackside.sinks.terminal import escape_controls
 
 SUMMARY = "show the page over a finished or running run folder"
 
@@ -46,6 +47,6 @@ def main(arguments: Sequence[str]) -> int:
         if options.json:
             print(json.dumps({"url": url, "directory": str(viewer.directory)}), flush=True)
         else:
-            print(f"{line}\n  run folder {viewer.directory}\n  Ctrl-C ends it", flush=True)
+            print(f"{line}\n{escape_controls(f'  run folder {viewer.directory}')}\n  Ctrl-C ends it", flush=True)
 
     return asyncio.run(viewer.run(say))

@@ -361,6 +361,7 @@ class Controller:
             **self._website.tally.counters(),
             "points": status.points,
             "segments": status.segments,
+            "segments_unreadable": len(self._reader.unreadable),
             "store_waiting_bytes": status.waiting_bytes,
             "store_dropped_frames": status.dropped_frames,
             "store_dropped_points": status.dropped_points,

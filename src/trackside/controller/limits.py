@@ -37,6 +37,10 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "records lost",
         "{:,} events and hardware samples are missing in the run folder, which did not take what came",
     ),
+    "segments_unreadable": (
+        "damaged file",
+        "{:,} files of points in the run folder are damaged; curves and the report go without what they hold",
+    ),
     "stream_clients_refused": (
         "too many pages",
         "{:,} times a page was turned away, since as many watch this run as may; close some",
@@ -62,6 +66,7 @@ HARMLESS = frozenset({
     "frames_duplicate",  # known already
     "frames_ahead", "frames_before_hello",  # come again
     "replies_undelivered",  # to somebody who has gone
+    "handshakes_failed",  # strangers at the port, who were not let in
     "stream_clients", "http_connections",  # a state, no loss
     "stream_clients_reset",  # got everything anew
     "http_requests_too_slow", "http_answers_unread",  # browsers open connections that they do not use, and fall asleep

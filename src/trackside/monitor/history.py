@@ -15,7 +15,7 @@ from trackside.wire.messages import EpochReport, ResourceSample
 
 ETA_EPOCHS = 5
 RESOURCE_COLUMNS = ("cpu_pct", "ram_used", "gpu_pct", "vram_used", "vram_total")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _tidy(text: str) -> str | None:
         for child in list(element):
             if child.tag.startswith("{") and not child.tag.startswith(f"{{{NAMESPACE}}}"):
                 element.remove(child)  # an editor's own, or another language's
-    return ET.tostring(root, encoding="unicode")
+    return ET.tostring(root, encoding="unicode", short_empty_elements=False)
 
 
 def _drawn(root: ET.Element) -> float:

@@ -17,6 +17,7 @@ from trackside.wire.messages import Reduction
 from trackside.wire.values import to_json_number
 
 MOST_PATHS = 64
+POINT_COLUMNS = ("series", "path", "rank", "generation", "epoch", "step", "time", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,25 @@ _UNKNOWN = (
 )
 
 
-def readable(files: tuple[Path, ...]) -> tuple[tuple[Path, ...], list[Path]]:
-    """Parquet files that can be read, and those that cannot. Blocks: for the disk."""
+def readable(files: Iterable[Path], *, throughout: bool = False) -> tuple[tuple[Path, ...], list[Path]]:
+    """Parquet files that can be read, and those that cannot.
+
+    Args:
+        files: of points.
+        throughout: whether to read every value, and not only what a file says of itself.
+
+    Blocks: for the disk.
+    """
     good, bad = [], []
+    columns = ", ".join(POINT_COLUMNS)
+    look, tail = f"SELECT {columns}", "LIMIT 0"
+    if throughout:
+        look, tail = f"SELECT bit_xor(hash({columns})), list(DISTINCT series), list(DISTINCT path)", ""
     with connect() as database:
         for path in files:
             try:
-                database.execute(f"SELECT * FROM read_parquet({file_list([path])}) LIMIT 0").fetchall()
-            except duckdb.Error:
+                database.execute(f"{look} FROM read_parquet({file_list([path])}) {tail}").fetchall()
+            except (duckdb.Error, UnicodeDecodeError):
                 bad.append(path)
             else:
                 good.append(path)

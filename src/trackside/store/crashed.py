@@ -36,7 +36,7 @@ class JournalTail:
                 if isinstance(entry, Damage) and entry.is_torn_tail:
                     break  # it may be a record that is just being written
                 self._offsets[path] = end
-                if isinstance(entry, Damage):
+                if isinstance(entry, Damage) and entry not in self.damage:
                     self.damage.append(entry)
                 elif isinstance(entry, RollCall):
                     self._roll.load(entry.data)

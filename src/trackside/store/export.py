@@ -23,7 +23,8 @@ from trackside.wire.values import to_json_number
 
 FORMATS = ("csv", "parquet", "jsonl")
 COLUMNS = ("series", "path", "rank", "generation", "epoch", "step", "time", "value")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The last four are the wide forms of the first, which some spreadsheets take for the same."""
 _BATCH = 8 * 2048
 
 Row = tuple[Any, ...]
@@ -53,7 +54,7 @@ class PointsOf:
                 cursor = self.database.execute(query)
                 while rows := cursor.fetchmany(_BATCH):
                     yield rows
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             raise StoreError(f"the points cannot be read: {str(error).splitlines()[0]}") from error
 
 

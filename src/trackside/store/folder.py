@@ -94,7 +94,7 @@ class RunFolder:
             document = msgspec.json.decode(self.document.read_bytes())
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise RunFolderError(f"{self.document} cannot be read: {error}") from error
         if not isinstance(document, dict):
             raise RunFolderError(f"{self.document} holds no run: {type(document).__name__} instead of an object")

@@ -146,7 +146,14 @@ def read_journal(paths: Iterable[Path]) -> Iterator[Entry]:
 
 def read_file(path: Path, start: int = 0) -> Iterator[tuple[Entry, int]]:
     """Entries of one file from an offset on, each with the offset behind it."""
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    except OSError:  # a folder in its place, a ring of links, no permission
+        yield Damage(path, start, 0, is_torn_tail=False), start
+        return
+    with file:
         yield from _read_open(file, path, start)
 
 

@@ -16,13 +16,16 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     state: str
-    state_detail: str | None
-    started_at: float | None
-    elapsed_seconds: float | None
-    world_size: int | None
-    step: int | None
+    state_detail: str | None = None
+    started_at: float | None = None
+    elapsed_seconds: float | None = None
+    world_size: int | None = None
+    step: int | None = None
     open: bool
     """Whether a controller still writes it, or was killed while it did."""
+
+
+_TOLD = ("id", "name", "state", "state_detail", "started_at", "elapsed_seconds", "world_size", "step")
 
 
 def list_runs(directory: str | Path) -> list[RunSummary]:
@@ -43,19 +46,11 @@ def _is_run(path: Path) -> bool:
 
 def _summary(path: Path) -> RunSummary:
     folder = RunFolder(path)
+    name = utf8_text(path.name)
+    known = {"directory": utf8_text(str(path)), "id": name, "name": name, "open": folder.journal.is_dir()}
     try:
         document = folder.read_document()
-    except RunFolderError as error:
-        document = {"state": "damaged", "state_detail": str(error)}
-    return RunSummary(
-        directory=utf8_text(str(path)),
-        id=document.get("id", path.name),
-        name=document.get("name", path.name),
-        state=document.get("state", "unknown"),
-        state_detail=document.get("state_detail"),
-        started_at=document.get("started_at"),
-        elapsed_seconds=document.get("elapsed_seconds"),
-        world_size=document.get("world_size"),
-        step=document.get("step"),
-        open=folder.journal.is_dir(),
-    )
+        told = {field: document[field] for field in _TOLD if field in document}
+        return msgspec.convert({"state": "unknown", **known, **told}, RunSummary)
+    except (RunFolderError, msgspec.ValidationError) as error:
+        return msgspec.convert({**known, "state": "damaged", "state_detail": str(error)}, RunSummary)

@@ -1,14 +1,17 @@
 """Chart queries: one series over any ranks, reduced to a bounded number of entries with extremes kept."""
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import duckdb
 import numpy as np
 
 from trackside.errors import StoreError
+from trackside.store.catalog import readable
 from trackside.store.cold import ColdRows, SeriesQuery
 from trackside.store.database import connect
 from trackside.store.disk import DiskThreads
@@ -31,6 +34,8 @@ from trackside.wire.baked import BakedSeries
 from trackside.wire.columns import NO_EPOCH
 from trackside.wire.documents import Number, SeriesAnswer
 from trackside.wire.values import to_json_number, to_json_numbers
+
+log = logging.getLogger("trackside.store")
 
 MAX_POINTS = 20_000
 MAX_MARKS = 1000
@@ -57,6 +62,8 @@ class SeriesReader:
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self.unreadable: frozenset[Path] = frozenset()
+        """Files of points that were found damaged; what they hold is missing from the answers."""
         self._snapshot = snapshot
         self._disk = DiskThreads("trackside-read", 2)
         self._database = connect(threads=2, memory_mb=200)
@@ -124,15 +131,26 @@ class SeriesReader:
         return cursor
 
     def _reduce(self, query: SeriesQuery) -> Reduced:
-        """Fold the rows of one moment; once more when a merge replaced a file in between."""
+        """Fold the rows of one moment; once more when a merge replaced a file in between, or without a damaged one."""
         for _attempt in range(ATTEMPTS):
             snapshot = self._snapshot()
+            if self.unreadable:
+                snapshot = replace(
+                    snapshot, files=tuple(path for path in snapshot.files if path not in self.unreadable)
+                )
             try:
                 return self._reduce_once(snapshot, query)
             except duckdb.Error as error:
                 failure = error
                 self._local.cursor = None
+                self._leave_out_damaged(snapshot.files)
         raise StoreError(f"the points of {query.metric!r} cannot be read: {str(failure).splitlines()[0]}") from failure
+
+    def _leave_out_damaged(self, files: tuple[Path, ...]) -> None:
+        for path in readable(files, throughout=True)[1]:
+            if path.exists():  # else a merge has replaced it
+                self.unreadable |= {path}
+                log.warning("%s is damaged; the charts and the report go without what it holds", path)
 
     def _reduce_once(self, snapshot: Snapshot, query: SeriesQuery) -> Reduced:
         points = max(1, min(query.points, MAX_POINTS))

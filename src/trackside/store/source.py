@@ -38,6 +38,7 @@ from trackside.wire.documents import (
 
 MOST_TRIES = 20
 MAX_RECORDS = 20_000
+_DAMAGED = (duckdb.Error, msgspec.DecodeError, UnicodeDecodeError, LookupError, OSError)
 ENDED = ("finished", "failed", "terminated")
 
 
@@ -61,6 +62,17 @@ class _View:
     epochs: list[EpochRecord]
     events: list[EventRecord]
     resources: list[ResourceRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What lies beside the points."""
+
+    epochs: list[EpochRecord]
+    resources: list[ResourceRecord]
+    events: list[EventRecord]
+    damage: list[str]
+    """What of it cannot be read, in words."""
 
 
 class FolderSource:
@@ -105,13 +117,12 @@ class FolderSource:
         if run.state not in ENDED or points.layout.tail or not metrics:
             catalog = self._read_catalog(points.table)
             ranks, metrics = rank_entries(catalog, ranks), metric_entries(catalog, metrics)
-        try:
-            with connect() as database:
-                epochs = read_epochs(database, self.folder.epochs)
-                resources = read_resources(database, points.layout.resources, MAX_RECORDS)
-        except duckdb.Error as error:
-            raise RunFolderError(f"{self.folder.path} is damaged: {str(error).splitlines()[0]}") from error
-        return _View(run, ranks, metrics, epochs, read_events(self.folder.events), resources)
+        records = _read_records(self.folder, points.layout)
+        broken = dict.fromkeys(f"journal/{damage.path.name}" for damage in points.tail.damage)
+        damage = [*(f"points/{path.name}" for path in points.unreadable), *broken, *records.damage]
+        said = [_damage_warning(name, run.ended_at or run.started_at) for name in damage]
+        run = msgspec.structs.replace(run, warnings=[*run.warnings, *said])
+        return _View(run, ranks, metrics, records.epochs, records.events, records.resources)
 
     def _read_points(self) -> _Points:
         """Segments and what only the journal holds, of one moment."""
@@ -135,13 +146,22 @@ class FolderSource:
         while known is None or known[0] != table.total:
             try:
                 self._catalog = known = (table.total, read_catalog(table.snapshot()))
-            except duckdb.Error as error:
+            except (duckdb.Error, UnicodeDecodeError) as error:
                 tries += 1
                 has_moved = not all(path.exists() for path in table.files)
-                if not has_moved or tries == MOST_TRIES:
+                if tries == MOST_TRIES or not (has_moved or self._leave_out_damaged(table)):
                     raise RunFolderError(f"{self.folder.points} is damaged: {str(error).splitlines()[0]}") from error
-                table = self._read_points().table  # a writer has merged files since
+                if has_moved:
+                    table = self._read_points().table  # a writer has merged files since
         return known[1]
+
+    def _leave_out_damaged(self, table: PointTable) -> bool:
+        """Go on without the segments that cannot be read to their end; whether there are any."""
+        files, damaged = readable(table.files, throughout=True)
+        if damaged and self._points is not None:
+            self._points.unreadable.extend(damaged)
+            table.replace_files(files, -sum(row_counts(damaged)))
+        return bool(damaged)
 
     # --- what a RunSource answers ------------------------------------------------------------------------------------
 
@@ -168,7 +188,7 @@ class FolderSource:
     def heat(self, path: str) -> HeatAnswer:
         try:
             heat = msgspec.json.decode(self.folder.heat.read_bytes(), type=HeatAnswer)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):
             return HeatAnswer(ranks=[], step=[], time=[], own=[], data=[], wall=[])
         below = {rank.rank for rank in self._view.ranks if is_below(rank.path, path)}
         return heat if path == "root" else rows_of(heat, below)
@@ -176,7 +196,7 @@ class FolderSource:
     def graph(self) -> GraphDocument | None:
         try:
             return msgspec.json.decode(self.folder.graph.read_bytes(), type=GraphDocument)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):
             return None
 
     def svg(self) -> str | None:
@@ -197,7 +217,7 @@ class FolderSource:
         return {
             "points": self._table.total,
             "journal_damaged": len(self.damage),
-            "segments_unreadable": len(self._points.unreadable) if self._points is not None else 0,
+            "segments_unreadable": len({*(self._points.unreadable if self._points else ()), *self._reader.unreadable}),
         }
 
     @property
@@ -245,6 +265,43 @@ def rows_of(heat: HeatAnswer, ranks: set[int]) -> HeatAnswer:
         data=[heat.data[at] for at in kept],
         wall=[heat.wall[at] for at in kept],
     )
+
+
+def _read_records(folder: RunFolder, layout: Layout) -> _Records:
+    """All that can be read of the records beside the points."""
+    epochs: list[EpochRecord] = []
+    resources: list[ResourceRecord] = []
+    events: list[EventRecord] = []
+    damage: list[str] = []
+    with connect() as database:
+        try:
+            epochs = read_epochs(database, folder.epochs)
+        except _DAMAGED:
+            damage.append(folder.epochs.name)
+        try:
+            resources = read_resources(database, layout.resources, MAX_RECORDS)
+        except _DAMAGED:
+            bad = [path for path in layout.resources if not _holds_resources(database, path)]
+            resources = read_resources(database, [path for path in layout.resources if path not in bad], MAX_RECORDS)
+            damage += [f"resources/{path.name}" for path in bad]
+    try:
+        events = read_events(folder.events)
+    except OSError:
+        damage.append(folder.events.name)
+    return _Records(epochs, resources, events, damage)
+
+
+def _holds_resources(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    try:
+        read_resources(database, [path], MAX_RECORDS)
+    except _DAMAGED:
+        return False
+    return True
+
+
+def _damage_warning(name: str, time: float) -> documents.Warning:
+    text = f"{name} is damaged; what cannot be read of it is missing here"
+    return documents.Warning(time=time, path="root", kind="damaged file", severity="warn", text=text)
 
 
 def _listed(folder: RunFolder, value: Any, kind: type[Any]) -> Any:

@@ -334,8 +334,26 @@ def test_a_merge_in_the_middle_of_a_query(shelves, tmp_path) -> None:
     reader.close()
 
 
-def test_what_cannot_be_read_is_an_error_with_a_name(shelves, tmp_path) -> None:
+@pytest.mark.parametrize("damage", ["end", "values", "names"])
+def test_a_damaged_file_is_left_out_and_the_others_answer(shelves, tmp_path, damage) -> None:
+    """Curves and reports go without it; it is known which one."""
+    shelves.append(shelf := Shelf(tmp_path, [batch([1.0]), batch([2.0], step=1)], [batch([3.0], step=2)]))
+    path = shelf.folder.point_files()[0]
+    content = path.read_bytes()
+    spoilt = {
+        "end": b"PAR1 not really",
+        "values": content[:4] + bytes(300) + content[304:],
+        "names": content.replace(b"loss", b"l\xff\xfes"),
+    }
+    path.write_bytes(spoilt[damage])
+    assert shelf.ask().mean == [2.0, 3.0]
+    assert shelf.reader.baked_now(LOSS).step == [1, 2]
+    assert shelf.reader.unreadable == (frozenset() if damage == "names" else {path})
+
+
+def test_what_cannot_be_read_at_all_is_an_error_with_a_name(shelves, tmp_path, monkeypatch) -> None:
     shelves.append(shelf := Shelf(tmp_path, [batch([1.0])], []))
+    monkeypatch.setattr("trackside.store.query.readable", lambda files, throughout: (files, []))
     (path,) = shelf.folder.point_files()
     path.write_bytes(b"PAR1 not really")
     with pytest.raises(StoreError, match="the points of 'loss' cannot be read"):

@@ -5,7 +5,7 @@ export type Cell = string | number | null | undefined;
 function cell(value: Cell): string {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return String(value);
-  const safe = /^[\s]*[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  const safe = /^[\s]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
