@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -86,6 +87,38 @@ def test_a_better_share_is_named(tmp_path: Path, page: Page) -> None:
     expect(table).to_contain_text("50.0\u202f% → 30.0\u202f%")
     expect(table).to_contain_text("▲ data starvation")
     expect(table).to_contain_text("+2ms")
+
+
+@pytest.mark.parametrize("table", ["Standings", "Ranks"])
+def test_any_column_sorts_either_way(tmp_path: Path, page: Page, table: str) -> None:
+    everyone = [
+        msgspec.structs.replace(
+            rank, throughput=100.0 - number, batch_share=0.1 + 0.01 * number, state="lost" if number == 2 else "alive",
+            own_step_seconds=0.1 + 0.01 * (number * 3 % 5), step=400 + number, epoch=number % 3, generation=number % 2,
+            cpu=0.01 * (number * 2 % 5), memory=1000 * (5 - number), clock_offset_seconds=0.001 * (number * 4 % 5),
+        )
+        for number, rank in enumerate(made.ranks(5, slow=None))
+    ]  # fmt: skip
+    tab = "overview" if table == "Standings" else "ranks"
+    page.goto(made.report(tmp_path, who=everyone) + f"#path=root&tab={tab}")
+    rows = page.get_by_role("table", name=table)
+    wanted = {
+        "rank": [0, 1, 2, 3, 4], "own step": [3, 1, 4, 2, 0], "share": [4, 3, 2, 1, 0], "samples/s": [0, 1, 2, 3, 4],
+        "epoch": [2, 1, 4, 0, 3], "step": [4, 3, 2, 1, 0], "cpu": [2, 4, 1, 3, 0], "memory": [0, 1, 2, 3, 4],
+        "clock": [1, 2, 3, 4, 0], "gen": [1, 3, 0, 2, 4],
+    }  # fmt: skip
+    columns = [name for name in wanted if table == "Ranks" or name in ("rank", "own step", "share", "samples/s", "gen")]
+    for name in columns:
+        header = rows.get_by_role("columnheader", name=name, exact=True)
+        first, second = ("ascending", "descending") if name == "rank" else ("descending", "ascending")
+        if header.get_attribute("aria-sort") != first:
+            header.get_by_role("button").click()
+        expect(header).to_have_attribute("aria-sort", first)
+        assert [int(text[4:]) for text in rows.get_by_role("link").all_inner_texts()] == wanted[name], name
+        header.get_by_role("button").click()
+        expect(header).to_have_attribute("aria-sort", second)
+    rows.get_by_role("link", name="rank3").click()
+    assert "path=root/node-b/rank3" in page.url
 
 
 def test_the_heat_map_has_the_whole_run_and_is_read_by_keys(tmp_path: Path, page: Page, shoot) -> None:

@@ -1,6 +1,7 @@
 """The page's port: the wanted one or an error that names its holder; the default one or the next that is free."""
 
 import contextlib
+import errno
 import socket
 
 import psutil
@@ -142,6 +143,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def describe(error: OSError, port: int) -> str:
     """Why a port cannot be had, with its holder where it can be seen."""
     reason = error.strerror or str(error)
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{reason}; --bind takes an address of this machine, 127.0.0.1 or 0.0.0.0 for instance"
     holder = holder_of(port)
     if holder is None:
         return f"{reason}; take another with --port, or leave it out for the next free one"

@@ -89,3 +89,8 @@ def test_a_server_answers_and_frees_its_port():
 
     number = asyncio.run(scene())
     bind_port("127.0.0.1", number).close()
+
+
+def test_an_address_that_is_not_this_machines_is_told_from_a_port_that_is_taken() -> None:
+    with pytest.raises(PortTakenError, match="--bind takes an address of this machine"):
+        bind_port("192.0.2.1", 0)

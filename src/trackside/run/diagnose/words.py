@@ -68,11 +68,9 @@ def summary_lines(diagnosis: Diagnosis | None, folder: str | None = None, most: 
         return []
     active = [verdict for verdict in diagnosis.verdicts if verdict.active]
     told = [verdict for verdict in diagnosis.verdicts if not verdict.active and verdict.kind != "slow step"]
-    step = f"{duration(diagnosis.step_seconds)} a step" if diagnosis.step_seconds is not None else "steps"
-    bound = f", bound by {diagnosis.bound}" if diagnosis.bound else ""
     if not active and not told:
-        return [f"  verdict    no rank behind, nothing unusual: {step}{bound}; {diagnosis.bound_text}"]
-    lines = [f"  verdict    {step}{bound}: {diagnosis.bound_text}"]
+        return [f"  verdict    no rank behind, nothing unusual; {_job_words(diagnosis)}"]
+    lines = [f"  verdict    {_job_words(diagnosis)}"]
     if most == 1:
         return lines
     room = most - 1 - bool(folder)
@@ -84,6 +82,14 @@ def summary_lines(diagnosis: Diagnosis | None, folder: str | None = None, most: 
     if folder:
         lines.append(f"             trackside diagnose {folder}")
     return lines
+
+
+def _job_words(diagnosis: Diagnosis) -> str:
+    """What the job as a whole waits for; the time of a step once."""
+    step = None if diagnosis.step_seconds is None else duration(diagnosis.step_seconds)
+    before = [f"{step} a step"] if step and step not in diagnosis.bound_text else []
+    before += [f"bound by {diagnosis.bound}"] if diagnosis.bound else []
+    return f"{', '.join(before)}: {diagnosis.bound_text}" if before else diagnosis.bound_text
 
 
 def verdict_line(verdict: Verdict) -> str:
