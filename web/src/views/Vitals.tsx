@@ -139,7 +139,7 @@ function TimeLeft() {
     <Vital label="Time left" class="vital-eta">
       <span class={`vital-figure ${eta === null ? "is-unknown" : ""}`}>{eta === null ? "unknown" : format.clock(eta)}</span>
       <span class="vital-note">
-        {format.clock(elapsed)} elapsed
+        {page.run.value?.state === "waiting" ? "waiting" : "ran"} {elapsed !== null && elapsed >= 3600 ? format.duration(elapsed) : format.clock(elapsed)}
         {eta !== null && ` · ends ${format.when(Date.now() / 1000 + eta, false)}`}
       </span>
     </Vital>
