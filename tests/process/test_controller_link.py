@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +17,8 @@ import zmq
 
 from tests.process.wire_client import ControllerUnderTest, WireRank, points, pump_until, said
 from trackside.ingest.keys import make_keys
-from trackside.wire import messages
+from trackside.wire import codec, messages
+from trackside.wire.spool import pack_spooled
 
 pytestmark = pytest.mark.usefixtures("leak_check")
 
@@ -167,9 +170,6 @@ def test_noise_harms_nobody(controller, make_rank):
 
 
 def test_b30_a_process_that_dies_is_known_at_once(controller, make_rank):
-    import subprocess
-    import sys
-
     from trackside.wire.machine import machine_id
 
     rank = make_rank()
@@ -200,9 +200,6 @@ def test_a_signal_ends_the_run_in_order(controller, make_rank, number):
 
 
 def test_what_a_rank_left_on_the_disk_is_taken_in_at_the_end(controller, make_rank):
-    from trackside.wire import codec
-    from trackside.wire.spool import pack_spooled
-
     rank = make_rank()
     rank.send(points([{0: 1.0}], names={0: "loss"}))
     pump_until([rank], lambda: rank.acknowledged == rank.seq)
@@ -229,6 +226,62 @@ def test_what_a_rank_left_on_the_disk_is_taken_in_at_the_end(controller, make_ra
     assert controller.wait() == 0
     assert kept_points(controller.folder) == [("loss", 0, 0, 1.0), ("loss", 0, 1, 2.0)]
     assert not spool.exists()
+
+
+def recover(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trackside", "recover", str(folder), "--json", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_what_comes_to_light_after_a_clean_end_is_taken_in_once(controller, make_rank, tmp_path):
+    """A rank on another machine was cut off, said goodbye to nobody, and its files were carried here."""
+    first, cut_off = make_rank(0, 2), make_rank(1, 2, host="node-b")
+    for rank in (first, cut_off):
+        rank.send(points([{0: 1.0}, {0: 2.0}], names={0: "loss"}))
+    first.send(messages.Goodbye(time=time.time()))
+    pump_until([first, cut_off], lambda: first.acknowledged == first.seq and cut_off.acknowledged == cut_off.seq)
+    cut_off.close()
+    controller.process.terminate()
+    assert controller.wait() == 0
+    before = json.loads((controller.folder / "run.json").read_text())
+    hello = messages.Hello(
+        session=cut_off.session,
+        role="rank",
+        run=controller.address.run,
+        identity=messages.Identity(rank=1, local_rank=0, world_size=2),
+        host=messages.HostFacts(host="node-b", machine_id="machine of node-b"),
+        process=messages.ProcessFacts(pid=cut_off.pid),
+        sent_at=time.time(),
+    )
+    frames = [
+        codec.encode(hello),
+        codec.encode(points([{0: 1.0}, {0: 2.0}], names={0: "loss"}), 1),
+        codec.encode(points([{0: 3.0}, {0: 4.0}], step=2), 2),
+        codec.encode(messages.Goodbye(time=time.time()), 3),
+    ]
+    carried = tmp_path / "carried"
+    for attempt in range(2):
+        carried.mkdir()
+        (carried / "left.spool").write_bytes(b"".join(map(pack_spooled, frames)))
+        done = recover(controller.folder, "--spool", str(carried))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["points"] == 6
+        assert kept_points(controller.folder) == [
+            *(("loss", 0, step, 1.0 + step) for step in range(2)), *(("loss", 1, step, 1.0 + step) for step in range(4)),
+        ]  # fmt: skip
+        assert list(carried.iterdir()) == []
+        carried.rmdir()
+        after = json.loads((controller.folder / "run.json").read_text())
+        assert (after["ended_at"], after["id"]) == (before["ended_at"], before["id"])
+        assert (after["state"], after["ranks"]["finished"]) == ("finished", 2)
+        lines = map(json.loads, (controller.folder / "events.jsonl").read_text().splitlines())
+        late = [event["text"] for event in lines if event["kind"] == "taken in late"]
+        assert late == ["2 values that had not been delivered when the run ended were taken in"], attempt
+        report = (controller.folder / "report.html").read_text()
+        assert "taken in late" in report
+    assert not (controller.folder / "journal").exists()
+    again = recover(controller.folder, "--spool", str(tmp_path))
+    assert (again.returncode, "its run has ended" in again.stderr) == (1, True)
 
 
 def test_b20_another_port_is_one_warning(controller, make_rank):
@@ -281,9 +334,6 @@ def test_a_run_that_has_ended_cannot_be_resumed(controller):
 
 
 def test_a_launcher_that_dies_leaves_the_controller_until_its_ranks_have_gone(tmp_path, link):
-    import subprocess
-    import sys
-
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     controller = ControllerUnderTest.__new__(ControllerUnderTest)
     controller.directory, controller._prefix, controller._env = tmp_path, (), {}
@@ -306,9 +356,6 @@ def test_a_launcher_that_dies_leaves_the_controller_until_its_ranks_have_gone(tm
 
 
 def test_a_launcher_that_dies_before_any_rank_ends_the_controller(tmp_path):
-    import subprocess
-    import sys
-
     parent = subprocess.Popen([sys.executable, "-c", ""])
     parent.wait()
     controller = ControllerUnderTest.__new__(ControllerUnderTest)

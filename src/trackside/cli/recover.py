@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
         StoreError: the folder cannot be written.
     """
     parser = Parser("recover", SUMMARY)
-    parser.add_argument("run", metavar="RUN_DIR", help="a run folder that still has its journal")
+    parser.add_argument("run", metavar="RUN_DIR", help="a run folder, with its journal or ended")
     parser.add_argument(
         "--spool",
         metavar="DIR",

@@ -7,8 +7,8 @@ import msgspec
 
 from trackside._version import __version__
 from trackside.controller.config import ControllerConfig
-from trackside.controller.identity import ControllerIdentity, load_identity, new_identity
-from trackside.controller.resume import present, read_checkpoint
+from trackside.controller.identity import ControllerIdentity, load_identity, new_identity, path_of
+from trackside.controller.resume import present, read_checkpoint, read_seal
 from trackside.errors import RunFolderError
 from trackside.ingest.reader import TableSnapshot
 from trackside.run.inputs import Moment
@@ -51,19 +51,26 @@ def _new(config: ControllerConfig) -> Beginning:
 
 
 def _go_on(folder: RunFolder, config: ControllerConfig) -> Beginning:
-    identity = load_identity(folder)
-    identity.restarts += 1
+    seal = read_seal(folder)
+    if seal is not None and config.reopen and not path_of(folder).exists():
+        identity = seal.identity
+        folder.make_parts()
+    else:
+        identity = load_identity(folder)
+        identity.restarts += seal is None
     resumption = find_resumption(folder)
-    if resumption.checkpoint is None:
+    checkpoint = resumption.checkpoint if resumption.checkpoint or seal is None else seal.checkpoint
+    if checkpoint is None:
         machine, table = _first_state(folder, identity, Settings(), present()), TableSnapshot()
     else:
         try:
-            machine, table = read_checkpoint(resumption.checkpoint)
+            machine, table = read_checkpoint(checkpoint)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise RunFolderError(
                 f"the checkpoint of {folder.path} is of another version of trackside ({error}); "
                 "`trackside view` still shows what it holds"
             ) from error
+    machine.reopen()
     had_page = identity.page_port is not None
     port = identity.page_port if had_page else config.port
     machine.state.settings = _settings(machine.state.settings, identity, wants_page=had_page, port=port)

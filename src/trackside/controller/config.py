@@ -22,6 +22,8 @@ class ControllerConfig:
     name: str = "run"
     resume: Path | None = None
     """A run folder to go on with; everything it remembers wins over the rest."""
+    reopen: bool = False
+    """Whether `resume` may be a run that has ended, to take in what came to light since."""
     port: int | None = None
     """The page's port when nobody wishes another one; None: the default one or the next free."""
     wants_page: bool = False

@@ -31,6 +31,8 @@ class Ending:
     take_in: Callable[[], Awaitable[None]]
     """Takes in what ranks left on the disk."""
     intake: Intake
+    seal: Callable[[], Callable[[], None]]
+    """Ends the taking in; what it returns writes down for later what was known then."""
     apply: Callable[[], None]
     """Applies what the frame reader has."""
     sinks: Sequence[Sink]
@@ -56,9 +58,10 @@ class Ending:
         self.apply()
         self.document.write_now()
         self.heat.write_now()
+        write_seal = self.seal()
         is_whole = await asyncio.to_thread(self.writer.close, clean=True, deadline_seconds=STORE_S)
         if is_whole:
-            await self.intake.remove_all()
+            await self.intake.remove_all(write_seal)
         else:
             log.error("the run folder %s did not take everything; its journal is kept", self.folder.path)
         await self._keep_page()

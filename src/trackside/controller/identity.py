@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from trackside.controller.config import ControllerConfig, is_loopback_address, make_token
+from trackside.controller.config import LOOPBACK, ControllerConfig, is_loopback_address, make_token
 from trackside.errors import RunFolderError
 from trackside.ingest.keys import LinkKeys, make_keys
 from trackside.run.limits import DEFAULT_LIMITS, SilenceLimits
@@ -57,6 +57,13 @@ def new_identity(config: ControllerConfig, started_at: float) -> ControllerIdent
         no_page=config.no_page,
         hold=config.hold,
         silence=config.silence,
+    )
+
+
+def without_secrets(identity: ControllerIdentity) -> ControllerIdentity:
+    """The same for nobody to come in by: other keys, no token, no page, no port."""
+    return msgspec.structs.replace(
+        identity, keys=make_keys(), token=None, no_page=True, page_port=None, link_port=0, listen=LOOPBACK, hold=False
     )
 
 

@@ -20,7 +20,7 @@ from trackside.controller.identity import save_identity, written_identity
 from trackside.controller.intake import Intake
 from trackside.controller.limits import LimitWatch
 from trackside.controller.source import LiveSource
-from trackside.controller.watch import ParentWatch, SessionWatch, is_running
+from trackside.controller.watch import ParentWatch, SessionWatch
 from trackside.controller.website import Site, Website
 from trackside.ingest.listener import Listener
 from trackside.ingest.reader import FrameReader
@@ -37,6 +37,7 @@ from trackside.sinks.terminal import TerminalSink
 from trackside.store import DiskThreads, Resumption, SeriesReader, StoreStatus, StoreWriter
 from trackside.wire.machine import machine_id
 from trackside.wire.messages import Downward
+from trackside.wire.processes import is_running
 
 log = logging.getLogger("trackside.controller")
 
@@ -166,7 +167,9 @@ class Controller:
         self._plugins = start_plugins(self._source, loop, self._sink_failed)
         page = None if self.identity.no_page else self._website
         self._dispatch.sinks = [LiveSink(self._hub, page), self._report, *self._plugins]
-        if self._resumption is not None:
+        if self.is_reopened:
+            await self._take_up()
+        elif self._resumption is not None:
             await self._replay(self._resumption)
         self._limits = LimitWatch(self._counters)
         self._listener.start(loop)
@@ -188,11 +191,16 @@ class Controller:
             self._hurry.set()
         self.apply([inputs.StopAsked(reason), inputs.Ticked()])
 
+    def end_again(self) -> None:
+        """End a run that was reopened."""
+        self.apply([inputs.Ticked()])
+
     def _make_ending(self) -> Ending:
         return Ending(
             folder=self.folder,
             take_in=self._take_in_rest,
             intake=self._intake,
+            seal=self._seal,
             apply=self._drained,
             sinks=self._dispatch.sinks,
             failed=self._sink_failed,
@@ -265,6 +273,13 @@ class Controller:
             await asyncio.wait(self._inheriting)
         self.apply([inputs.ProcessGone(session) for session in await self._intake.take_in()])
 
+    def _seal(self) -> Callable[[], None]:
+        """From now on nothing is taken in; returns what keeps the state of this moment in the run folder."""
+        self._drained()
+        self._frames.close()
+        seal = resume.pack_seal(self.identity, resume.write_checkpoint(self._machine, self._frames))
+        return lambda: resume.write_seal(self.folder, seal)
+
     # --- resuming -----------------------------------------------------------------------------------------------------
 
     async def _replay(self, resumption: Resumption) -> None:
@@ -278,6 +293,27 @@ class Controller:
         downtime = None if found.last_arrival is None else max(0.0, now.wall - found.last_arrival)
         self.apply([*resume.damage_found(found), inputs.Replayed(downtime, self.identity.restarts)])
         await self._catch_up()
+
+    @property
+    def is_reopened(self) -> bool:
+        """Whether its run had ended before, and only takes in what came to light."""
+        return self._machine.state.ended_wall is not None and not self._machine.state.completed
+
+    async def _take_up(self) -> None:
+        """A run that had ended goes on where it was; a journal there is of an attempt that was cut short."""
+        self._dispatch.replaying = True
+        self._define_known()
+        if self._resumption is not None:
+            now = resume.present()
+            resume.replay(self._resumption, self._frames, lambda at: self.apply(self._frames.take(), at), now)
+        self._dispatch.replaying = False
+        self._durable.note(self._frames.highest(), acknowledge=False)
+        before = self._frames.counters.values
+        await self._catch_up()
+        more = self._frames.counters.values - before
+        if more:
+            text = f"{more:,} values that had not been delivered when the run ended were taken in"
+            self.apply([inputs.FrameRefused("taken in late", text)])
 
     async def _catch_up(self) -> None:
         """What happened on this machine while nobody listened: ranks that left their last words, ranks that have gone."""

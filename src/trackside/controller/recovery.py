@@ -6,12 +6,14 @@ from pathlib import Path
 
 from trackside.controller.beginning import begin
 from trackside.controller.config import ControllerConfig
-from trackside.controller.intake import find_estates
+from trackside.controller.identity import path_of
 from trackside.controller.lifecycle import Controller
-from trackside.controller.watch import is_running
+from trackside.controller.resume import read_seal
 from trackside.errors import RunFolderError
 from trackside.store import RunFolder
+from trackside.wire.estate import find_estates
 from trackside.wire.machine import machine_id
+from trackside.wire.processes import is_running
 
 REASON = "trackside recover, after it had died"
 
@@ -40,7 +42,7 @@ def recover(path: Path, spools: tuple[Path, ...] = (), *, force: bool = False) -
         force: Whether to go on although processes of the run seem to be there.
 
     Raises:
-        RunFolderError: The run has ended, is under way, or cannot be read.
+        RunFolderError: The run is under way, has ended with nothing left to take in, or cannot be read.
         PortTakenError: Its controller is still there.
         StoreError: The folder cannot be written.
     """
@@ -51,12 +53,22 @@ def recover(path: Path, spools: tuple[Path, ...] = (), *, force: bool = False) -
             f"{folder.path} is not over: {', '.join(busy[:4])} still running here; `trackside controller --resume "
             f"{folder.path}` goes on with it, --force ends it all the same"
         )
-    config = ControllerConfig(resume=folder.path, no_page=True, spool_folders=spools)
+    sealed = read_seal(folder)
+    if (
+        sealed is not None
+        and not path_of(folder).exists()
+        and not find_estates(sealed.identity.run, folder.spool, spools)
+    ):
+        raise RunFolderError(
+            f"{folder.path} cannot be recovered: its run has ended, and nothing of it was found elsewhere; "
+            "`trackside view` shows it, --spool names more folders to look in"
+        )
+    config = ControllerConfig(resume=folder.path, reopen=True, no_page=True, spool_folders=spools)
     controller = Controller(config, begin(config))
-    estates = find_estates(folder, controller.identity.run, spools)
+    estates = find_estates(controller.identity.run, folder.spool, spools)
     left = [str(path) for estate in estates for path in estate.paths]
     controller.bind()
-    asyncio.run(controller.run(lambda: controller.stop(REASON)))
+    asyncio.run(controller.run(controller.end_again if controller.is_reopened else lambda: controller.stop(REASON)))
     document = folder.read_document()
     return Recovery(
         directory=str(folder.path),

@@ -2,15 +2,18 @@
 
 import logging
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
+from trackside.controller.identity import ControllerIdentity, without_secrets
+from trackside.errors import RunFolderError
 from trackside.ingest.reader import FrameReader, TableSnapshot
 from trackside.run.inputs import FrameRefused, Input, Moment
 from trackside.run.machine import RunMachine
-from trackside.store import Frame, Resumption
+from trackside.store import Frame, Resumption, RunFolder
 from trackside.wire.ids import SESSION_BYTES
 
 log = logging.getLogger("trackside.controller")
@@ -36,6 +39,37 @@ def read_checkpoint(data: bytes) -> tuple[RunMachine, TableSnapshot]:
     """What `write_checkpoint` wrote. Raises: msgspec.DecodeError."""
     checkpoint = msgspec.msgpack.decode(data, type=Checkpoint)
     return RunMachine.restore(checkpoint.machine), checkpoint.table
+
+
+def write_seal(folder: RunFolder, seal: bytes) -> None:
+    """Keep what an ended run needs to take in what comes to light later. Blocks: for the disk. Raises: OSError."""
+    folder.write_whole(folder.seal, seal, private=True)
+
+
+def pack_seal(identity: ControllerIdentity, checkpoint: bytes) -> bytes:
+    """A run at its end, without its secrets."""
+    return zlib.compress(msgspec.msgpack.encode(Seal(without_secrets(identity), checkpoint)), 1)
+
+
+def read_seal(folder: RunFolder) -> "Seal | None":
+    """What `write_seal` kept; None for a run that has not ended, or ended before there were seals.
+
+    Raises:
+        RunFolderError: damaged, or of another version.
+    """
+    try:
+        return msgspec.msgpack.decode(zlib.decompress(folder.seal.read_bytes()), type=Seal)
+    except FileNotFoundError:
+        return None
+    except (OSError, zlib.error, msgspec.DecodeError) as error:
+        raise RunFolderError(f"{folder.seal} cannot be read: {error}") from error
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """Who a run was, and all that was known at its end."""
+
+    identity: ControllerIdentity
+    checkpoint: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from trackside.controller.exits import Ended, how_it_ended, open_process
 from trackside.wire.messages import Hello
+from trackside.wire.processes import is_running
 
 
 class ParentWatch:
@@ -86,16 +87,3 @@ class SessionWatch:
         if descriptor is not None:
             os.close(descriptor)
         return ended
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hot
-        return file.read().rpartition(b") ")[2][:1] not in (b"Z", b"X")
-    return True

@@ -60,6 +60,7 @@ class FrameReader:
         self._gathering = Gathering(self._series)
         self._inputs: list[Input] = []
         self._named: set[tuple[bytes, str]] = set()
+        self._is_closed = False
 
     # --- frames -------------------------------------------------------------------------------------------------------
 
@@ -75,6 +76,8 @@ class FrameReader:
             replaying: the frame comes from the journal: it is not kept again, and gaps in it are true.
             is_left: its session has ended and left it in a file: a hello of one that is known opens nothing.
         """
+        if self._is_closed:
+            return
         try:
             envelope = codec.open_envelope(frame)
             if envelope.kind == "hello" and is_left and session in self._sessions:
@@ -88,6 +91,10 @@ class FrameReader:
         except (ProtocolError, FrameTooLargeError) as error:
             self.counters.frames_malformed += 1
             self._say(session, "malformed frame", str(error))
+
+    def close(self) -> None:
+        """Read nothing more: it is neither kept nor acknowledged, so that its sender keeps it."""
+        self._is_closed = True
 
     def take(self) -> list[Input]:
         """Return the inputs made since the last call, points last."""
@@ -159,12 +166,21 @@ class FrameReader:
                 self._keep(session, envelope.seq, arrived_at, frame)
             known.highest_seq = envelope.seq
         self.counters.frames += 1
-        if isinstance(message, messages.Points):
+        if isinstance(message, messages.Left):
+            self._take_left(message, arrived_at, replaying)
+        elif isinstance(message, messages.Points):
             self._take_points(session, known, message)
         elif message is not None:
             if isinstance(message, _POINTS_FIRST) and self._gathering.holds(session):
                 self._flush()
             self._inputs.append(MessageArrived(session, message))
+
+    def _take_left(self, left: messages.Left, arrived_at: float, replaying: bool) -> None:
+        """What another process found of a session that has ended."""
+        for frame in left.frames:
+            if codec.open_envelope(frame).kind == "left":
+                raise ProtocolError("what a session left, within what a session left")
+            self.feed(left.session, frame, arrived_at, replaying=replaying, is_left=True)
 
     def _is_next(self, session: bytes, known: Session, seq: int, arrived_at: float, replaying: bool) -> bool:
         """Whether a sequenced frame is to be taken now.

@@ -32,6 +32,10 @@ class AgentLink(Protocol):
 
     def send(self, message: messages.Upward) -> None: ...
 
+    def inherit(self, pid: int) -> None:
+        """Deliver what this process, which has ended, left undelivered."""
+        ...
+
     def close(self, deadline_s: float) -> bool:
         """Deliver what is left, bounded; whether all of it arrived."""
         ...
@@ -128,6 +132,8 @@ class HostAgent:
     def _take_exits(self, timeout_s: float) -> None:
         for worker, ended in self._watch.wait(timeout_s):
             identity = worker.identity
+            if self._link is not None:
+                self._link.inherit(worker.pid)
             if ended.exit_code != 0 and (not self._first_failure or self._first_failure[0] < identity.generation):
                 self._first_failure = (identity.generation, ended)
             self._send(

@@ -17,9 +17,8 @@ from trackside.launch.host_agent import HostAgent
 from trackside.launch.options import RunOptions
 from trackside.launch.output import RankOutput
 from trackside.launch.terminal import Terminal, duration_text
-from trackside.launch.uplink import connect
+from trackside.launch.uplink import AgentUplink, connect
 from trackside.launch.workers import Worker
-from trackside.monitor.link import Link
 from trackside.monitor.samplers.patience import Patience
 from trackside.wire.messages import PortWish
 
@@ -157,7 +156,7 @@ class Job:
         ready = self._ready()
         return self._given_address or self._found_address or (ready.address if ready else None)
 
-    def _connect(self) -> Link | None:
+    def _connect(self) -> AgentUplink | None:
         address = None if self._disabled else self._address()
         link = connect(address, self._terminal.line) if address else None
         if link is not None and self._controller is not None and self._options.settings.page:

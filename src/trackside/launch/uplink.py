@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable
 
 from trackside.errors import AddressError
 from trackside.monitor.facts import host_facts, process_facts
+from trackside.monitor.heir import Heir
 from trackside.monitor.link import Link
 from trackside.wire import messages
 from trackside.wire.address import ControllerAddress, parse_address
+from trackside.wire.machine import machine_id
 
 
 class _AgentFeed:
@@ -49,7 +51,31 @@ class _AgentFeed:
             self._show(line)
 
 
-def connect(address: str, show: Callable[[str], None]) -> Link | None:
+class AgentUplink(Link):
+    """The agent's link, which also delivers what its host's ranks left when they ended.
+
+    A controller on the same machine looks for that itself.
+    """
+
+    def __init__(self, address: ControllerAddress, show: Callable[[str], None]) -> None:
+        super().__init__("agent", None, lambda: (host_facts(), process_facts()), _AgentFeed(address, show))
+        self._is_controller_here = address.machine_id == machine_id()
+        self._heir = Heir(address.run, self.send)
+
+    def inherit(self, pid: int) -> None:
+        """This process has ended. Blocks: for the local disk. Threads: the agent's."""
+        if not self._is_controller_here:
+            self._heir.inherit(pid)
+
+    def close(self, deadline_s: float, farewell: messages.Upward | None = None) -> bool:
+        """As of any link; what ranks left goes when it is delivered."""
+        is_whole = super().close(deadline_s, farewell)
+        if is_whole:
+            self._heir.settle()
+        return is_whole
+
+
+def connect(address: str, show: Callable[[str], None]) -> AgentUplink | None:
     """Open the agent's link; None when the address cannot be read.
 
     Args:
@@ -59,10 +85,9 @@ def connect(address: str, show: Callable[[str], None]) -> Link | None:
     Blocks: never; what is sent before the controller answers is kept.
     """
     try:
-        feed = _AgentFeed(parse_address(address), show)
+        link = AgentUplink(parse_address(address), show)
     except AddressError as error:
         show(f"  warning    {error}")
         return None
-    link = Link("agent", None, lambda: (host_facts(), process_facts()), feed)
     link.start()
     return link

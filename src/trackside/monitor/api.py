@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from trackside.errors import ArgumentTypeError
 from trackside.monitor import console
-from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer, encode_call
+from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer, encode_call, keep_nothing
 from trackside.monitor.declaration import read_declaration
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
 from trackside.monitor.guard import FAULTS, guarded, quietly
@@ -159,10 +159,10 @@ class Monitor:
                     self._pulse.step = step
                     buffer.keep(record)
                 except (TypeError, ValueError, OverflowError):
-                    if (
-                        record is None
-                    ):  # an odd name or step: the long way saves what can be saved; else the ring is full
+                    if record is None:  # an odd name or step: the long way saves what can be saved
                         self._log_slowly(metrics, step, epoch)
+                    else:
+                        buffer.keep = keep_nothing  # the ring is full
                 return
         except Exception as error:  # noqa: BLE001 - the rank's guard
             FAULTS.note("log", error)

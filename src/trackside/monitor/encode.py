@@ -4,7 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from trackside.monitor.buffer import Call, DeviceCall
+import msgspec
+
+from trackside.monitor.buffer import Call, DeviceCall, decode_call
 from trackside.monitor.columns import Columns, Names
 from trackside.monitor.declaration import Declaration
 from trackside.monitor.epochs import ClosedEpoch, EpochMeans
@@ -78,10 +80,12 @@ class Encoder:
             flush: The end: what still waits is waited for, up to a second, then given up.
         """
         for item in items:
-            if type(item) is tuple:
+            if type(item) is bytes:
+                self._add_encoded(item)
+                if len(self._columns.value) >= FRAME_VALUES:
+                    yield from self._message()
+            elif type(item) is tuple:
                 self._add(item)
-                if len(item) == 5:
-                    self.numbers.take(item[4])
                 if len(self._columns.value) >= FRAME_VALUES:
                     yield from self._message()
             else:
@@ -93,6 +97,15 @@ class Encoder:
     def announce_again(self, definitions: Iterable[SeriesDef]) -> None:
         """A message was lost before it was sent: what it named is named again."""
         self._names.new += map(self._names.current, definitions)
+
+    def _add_encoded(self, record: bytes) -> None:
+        try:
+            call = decode_call(record)
+        except msgspec.DecodeError:  # a name that MessagePack has, and Python does not as a key
+            self.lost_values += 1
+            return
+        self._add(call)
+        self.numbers.take(call[4])
 
     def _add(self, call: Call) -> None:
         try:

@@ -57,7 +57,7 @@ class Ring:
             idle[:] = bytes(self._half_bytes)
         elif not idle.tell() and self._halves[self._present].tell() > self._half_bytes // 2:
             self._present, self._turns_since = 1 - self._present, 0
-            self._buffer.keep = idle.write
+        self._buffer.keep = self._halves[self._present].write  # it may have been full
 
     def close(self) -> None:
         """Nothing is copied any more, and nothing is left. Idempotent. Threads: any."""

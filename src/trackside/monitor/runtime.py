@@ -18,6 +18,7 @@ from trackside.monitor.epochs import ClosedEpoch
 from trackside.monitor.facts import host_facts, process_facts
 from trackside.monitor.fork import ForkWatch
 from trackside.monitor.guard import FAULTS
+from trackside.monitor.heir import Heir
 from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
@@ -112,6 +113,7 @@ class Runtime:
         self._is_settled = self._is_ending = False
         self._lost_values = 0
         self._watched: ModelWatch | None = None
+        self._heir: Heir | None = None
         self._ring = Ring(self._link.session, self.buffer)
         self._pid = os.getpid()
 
@@ -396,6 +398,9 @@ class Runtime:
             self._is_controller_here = message.machine_id == machine_id()
             if self._is_controller_here:
                 self._link.spool_folder = Path(self.directory) / SPOOL_FOLDER
+            elif self._heir is None:
+                self._heir = Heir(message.run, self._link.send)
+                self._heir.inherit()
             if message.url_line and self.is_primary and not self._is_launched:
                 self._say_line(message.url_line)
         elif isinstance(message, messages.Say):
@@ -406,6 +411,8 @@ class Runtime:
     def turned(self) -> None:
         """Chores."""
         self._look_who()
+        if self._heir is not None and self._heir.has_sent and not self._link.pending_frames:
+            self._heir.settle()
         self._starter.check()
         if self._watched is not None:
             self._send_all(self._watched.due(time.monotonic()))

@@ -48,15 +48,18 @@ def check_end(run: Run, now: Moment) -> list[Instruction]:
     """Complete the run once nothing more can come."""
     if run.completed:
         return []
+    is_again = run.ended_wall is not None  # it was opened again, for what came to light
     out: list[Instruction] = []
     agents = [session for session in run.sessions.values() if session.role == "agent"]
     if agents and all(session.gone or session.said_goodbye for session in agents):
         out = lose_launcher(run, now)
-    if not _is_over(run, now):
+    if not (is_again or _is_over(run, now)):
         return out
     run.completed = True
-    run.ended_wall, run.ended_mono = now.wall, now.mono
     run.state, run.state_detail = _outcome(run)
+    if is_again:
+        return [PublishRun(), CompleteRun()]
+    run.ended_wall, run.ended_mono = now.wall, now.mono
     text = run.state if run.state_detail is None else f"{run.state}: {run.state_detail}"
     return [*out, *publish_rest(run, now), *raise_event(run, now, "finish", text), PublishRun(), CompleteRun()]
 

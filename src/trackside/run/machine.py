@@ -100,6 +100,10 @@ class RunMachine:
         diagnoser = self.diagnoser.snapshot()
         return msgspec.msgpack.encode(Checkpoint(run=self.state, latest=self._latest.snapshot(), diagnoser=diagnoser))
 
+    def reopen(self) -> None:
+        """Go on after the end: what comes is taken in, and the next look ends the run again as of then."""
+        self.state.completed = False
+
     def handle(self, event: Input, now: Moment) -> list[Instruction]:
         """Apply one input; return what is to be done about it, in order."""
         state = self.state
@@ -208,7 +212,7 @@ class RunMachine:
             state.published_at = now.mono
             out.append(PublishRun())
         end = lifecycle.check_end(state, now)
-        if end and isinstance(end[-1], CompleteRun):
+        if end and isinstance(end[-1], CompleteRun) and state.ended_wall == now.wall:
             out += self._last_words(now)
         return out + end
 

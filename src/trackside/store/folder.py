@@ -36,6 +36,7 @@ class RunFolder:
         self.graph = path / "graph.json"
         self.heat = path / "heat.json"
         self.svg = path / "graph.svg"
+        self.seal = path / "sealed.bin"
 
     @classmethod
     def create(cls, base: str | os.PathLike[str], name: str, now_wall: float) -> "RunFolder":

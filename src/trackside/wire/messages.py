@@ -335,6 +335,14 @@ class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
     """Whether the interpreter is ending too: the exit code follows at once."""
 
 
+class Left(Message, frozen=True, kw_only=True, tag="left"):
+    """Frames of a session that has ended, found on the sender's machine; those that are known are left out."""
+
+    session: bytes
+    frames: list[bytes]
+    """In their order, a hello first."""
+
+
 class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat"):
     """Sign of life with the rank's running totals; every second, never journaled."""
 
@@ -468,6 +476,7 @@ Sequenced = (
     | WorkerStarted
     | WorkerExited
     | JobEnded
+    | Left
 )
 Upward = Hello | Heartbeat | WorkerAlive | Sequenced
 Downward = Welcome | Ack | Pong | Appoint | Say | Refused

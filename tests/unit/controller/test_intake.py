@@ -6,18 +6,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from trackside.controller import intake as intake_module
-from trackside.controller.intake import Intake, find_estates
+from trackside.controller.intake import Intake
 from trackside.ingest.reader import FrameReader
 from trackside.monitor import ring as ring_module
 from trackside.monitor.buffer import Buffer
 from trackside.monitor.encode import Encoder
+from trackside.monitor.heir import Heir
 from trackside.monitor.ring import Ring
 from trackside.run.inputs import MetricAppeared, PointsArrived, SessionOpened
 from trackside.store import DiskThreads, RunFolder
 from trackside.wire import codec, messages
+from trackside.wire import estate as estate_module
+from trackside.wire.estate import find_estates
 from trackside.wire.machine import machine_id
 from trackside.wire.spool import pack_spooled, stem_of
 
@@ -32,8 +35,8 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(mode=0o700)
     monkeypatch.setattr(ring_module, "memory_folder", lambda: folder)
     monkeypatch.setattr(ring_module, "memory_share", lambda: 4 * 4096)
-    monkeypatch.setattr(intake_module, "memory_path", lambda: folder)
-    monkeypatch.setattr(intake_module, "private_path", lambda: tmp_path / "none")
+    monkeypatch.setattr(estate_module, "memory_path", lambda: folder)
+    monkeypatch.setattr(estate_module, "private_path", lambda: tmp_path / "none")
     return folder
 
 
@@ -49,17 +52,16 @@ class Dead:
         self.buffer, self.encoder = Buffer(), Encoder(lambda name, reason: None, lambda text: None)
         self.ring = Ring(SESSION, self.buffer)
         self.frames: list[bytes] = []
-        self.hello = codec.encode(
-            messages.Hello(
-                session=SESSION,
-                role="rank",
-                run=run,
-                identity=messages.Identity(rank=0, local_rank=0, world_size=1),
-                host=messages.HostFacts(host="here", machine_id=machine or machine_id()),
-                process=messages.ProcessFacts(pid=pid),
-                sent_at=0.0,
-            )
+        self.greeting = messages.Hello(
+            session=SESSION,
+            role="rank",
+            run=run,
+            identity=messages.Identity(rank=0, local_rank=0, world_size=1),
+            host=messages.HostFacts(host="here", machine_id=machine or machine_id()),
+            process=messages.ProcessFacts(pid=pid),
+            sent_at=0.0,
         )
+        self.hello = codec.encode(self.greeting)
         self.spool = memory / f"{stem_of(SESSION)}-000001.part"
         self.spool.write_bytes(pack_spooled(self.hello))
         self.ring.turn(0, 1)
@@ -180,26 +182,26 @@ def test_what_is_not_over_or_not_ours_is_left_alone(
     memory: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = Dead(memory, pid=os.getpid())
-    assert find_estates(folder, "r1") == []
+    assert find_estates("r1") == []
     os.utime(dead.spool, (0, 0))
-    assert [estate.paths for estate in find_estates(folder, "r1")] == [[dead.spool, *memory.glob("*.ring")]]
-    assert find_estates(folder, "r1", of=[b"t" * 16]) == []
-    assert find_estates(folder, "r2") == []
-    monkeypatch.setattr(intake_module, "process_namespace", lambda: 1)
-    assert find_estates(folder, "r1") == []
+    assert [estate.paths for estate in find_estates("r1")] == [[dead.spool, *memory.glob("*.ring")]]
+    assert find_estates("r1", of=[b"t" * 16]) == []
+    assert find_estates("r2") == []
+    monkeypatch.setattr(estate_module, "process_namespace", lambda: 1)
+    assert find_estates("r1") == []
 
 
 def test_a_folder_that_others_may_write_is_not_looked_into(memory: Path, folder: RunFolder) -> None:
     Dead(memory)
-    assert len(find_estates(folder, "r1")) == 1
+    assert len(find_estates("r1")) == 1
     memory.chmod(0o755)
-    assert find_estates(folder, "r1") == []
+    assert find_estates("r1") == []
 
 
 def test_what_was_carried_here_is_taken_where_it_is_named(memory: Path, folder: RunFolder, tmp_path: Path) -> None:
     dead = Dead(memory, machine="another machine")
     dead.log(range(3))
-    assert find_estates(folder, "r1") == []
+    assert find_estates("r1") == []
     memory.rename(tmp_path / "carried")
     controller = Controller(folder, elsewhere=(tmp_path / "carried",))
     controller.take_in()
@@ -215,3 +217,50 @@ def test_a_damaged_ring_costs_its_own_calls_only(memory: Path, folder: RunFolder
     controller = Controller(folder)
     controller.take_in()
     assert controller.steps() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("pid", [None, NOBODY, NOBODY + 1])
+def test_an_heir_on_another_machine_delivers_what_a_killed_rank_left_and_then_removes_it(
+    memory: Path, folder: RunFolder, pid: int | None
+) -> None:
+    """Over its own link, as often as it likes; what had arrived is known."""
+    dead = Dead(memory)
+    dead.log(range(10))
+    dead.turn()
+    dead.log(range(10, 14))
+    queued: list[messages.Upward] = []
+    heir = Heir("r1", queued.append)
+    heir.inherit(pid)
+    heir.inherit(pid)
+    assert heir.has_sent == bool(queued) == (pid != NOBODY + 1)
+    if not queued:
+        return
+    controller = Controller(folder)
+    controller.reader.feed(SESSION, dead.hello, 0.0)
+    agent = b"a" * 16
+    hello = msgspec.structs.replace(dead.greeting, session=agent, role="agent", identity=None)
+    controller.reader.feed(agent, codec.encode(hello), 0.0)
+    for seq, message in enumerate([*queued, *queued], 1):
+        controller.reader.feed(agent, codec.encode(message, seq), 0.0)
+    assert controller.steps() == list(range(14))
+    assert sum(isinstance(i, SessionOpened) for i in controller.inputs) == 2
+    restarted = Controller(folder)
+    for seq, frame in controller.kept:
+        is_agents = codec.open_envelope(frame).kind == "left" or (not seq and b"agent" in frame)
+        restarted.reader.feed(agent if is_agents else SESSION, frame, 0.0, replaying=True)
+    assert restarted.steps() == list(range(14))
+    heir.settle()
+    assert not heir.has_sent
+    assert not dead.spool.exists()
+
+
+def test_what_was_left_within_what_was_left_is_refused(folder: RunFolder) -> None:
+    controller = Controller(folder)
+    inner = codec.encode(messages.Left(session=SESSION, frames=[]), 1)
+    hello = messages.Hello(
+        session=SESSION, role="agent", run="r1", identity=None, host=messages.HostFacts(host="h", machine_id="m"),
+        process=messages.ProcessFacts(pid=1), sent_at=0.0,
+    )  # fmt: skip
+    controller.reader.feed(SESSION, codec.encode(hello), 0.0)
+    controller.reader.feed(SESSION, codec.encode(messages.Left(session=SESSION, frames=[inner]), 1), 0.0)
+    assert controller.reader.counters.frames_malformed == 1

@@ -21,11 +21,12 @@ from trackside.controller.identity import (
     save_identity,
 )
 from trackside.controller.url import PageAddress
-from trackside.controller.watch import ParentWatch, SessionWatch, is_running
+from trackside.controller.watch import ParentWatch, SessionWatch
 from trackside.errors import RunFolderError, UsageError
 from trackside.run.limits import SilenceLimits
 from trackside.store import RunFolder
 from trackside.wire import messages
+from trackside.wire.processes import is_running
 
 # --- what is told to ranks ---------------------------------------------------------------------------------------
 

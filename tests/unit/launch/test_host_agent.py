@@ -24,9 +24,13 @@ class Notes:
     def __init__(self) -> None:
         self.sent: list[messages.Upward] = []
         self.closed = 0
+        self.inherited: list[int] = []
 
     def send(self, message: messages.Upward) -> None:
         self.sent.append(message)
+
+    def inherit(self, pid: int) -> None:
+        self.inherited.append(pid)
 
     def close(self, deadline_s: float) -> bool:
         self.closed += 1

@@ -8,7 +8,7 @@ import pytest
 
 from trackside.monitor import ring as ring_module
 from trackside.monitor import spool as spool_module
-from trackside.monitor.buffer import Buffer, keep_nothing
+from trackside.monitor.buffer import Buffer, decode_call, keep_nothing
 from trackside.monitor.encode import Numbers
 from trackside.monitor.ring import Ring
 from trackside.wire.columns import unpack
@@ -46,7 +46,7 @@ def test_a_call_is_in_the_ring_as_soon_as_it_is_made(memory: Path) -> None:
     found = read_ring(path)
     assert (found.namespace, found.through, found.next_seq) == (process_namespace(), 0, 1)
     assert found.calls == [(-1, 8.5, 7, {"loss": 0.5, "lr": 1}, 1), (-1, 9.5, 8, {"loss": float("inf")}, 2)]
-    assert [call[:4] for call in buffer.take()] == [call[:4] for call in found.calls]
+    assert [tuple(decode_call(call)[:4]) for call in buffer.take()] == [call[:4] for call in found.calls]
     ring.turn(2, 5)
     found = read_ring(path)
     assert (found.through, found.next_seq) == (2, 5)
@@ -64,7 +64,7 @@ def test_the_halves_take_turns_and_nothing_that_is_in_no_frame_is_wiped(memory: 
     for step in range(3000):
         log(buffer, step, loss=step / 7)
         if step % 13 == 12:
-            through = buffer.take()[-1][4]
+            through = decode_call(buffer.take()[-1])[4]
             ring.turn(through, step)
             found = [call[4] for call in read_ring(path).calls if call[4] > through]
             assert found == []
@@ -81,6 +81,10 @@ def test_a_full_ring_stops_nothing(memory: Path) -> None:
         log(buffer, step, loss=1.0)
     assert len(buffer.take()) == 1000
     assert 50 < len(read_ring(next(memory.glob("*.ring"))).calls) < 1000
+    assert buffer.keep is keep_nothing
+    ring.turn(1000, 2)
+    log(buffer, 1000, loss=1.0)
+    assert read_ring(next(memory.glob("*.ring"))).calls[-1][4] == 1001
     ring.close()
 
 
@@ -137,7 +141,7 @@ def test_without_a_memory_file_system_there_is_no_ring(monkeypatch: pytest.Monke
     buffer = Buffer()
     ring = opened(buffer)
     log(buffer, 1, loss=1.0)
-    assert [call[:4] for call in buffer.take()] == [(-1, 2.5, 1, {"loss": 1.0})]
+    assert [tuple(decode_call(call)[:4]) for call in buffer.take()] == [(-1, 2.5, 1, {"loss": 1.0})]
     ring.close()
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from trackside.monitor.phases.fold import Closing
 from trackside.monitor.phases.track import CLOSE, OPEN, Mark
 
+_decode_head = msgspec.msgpack.Decoder(tuple[msgspec.Raw, float, Any, msgspec.Raw, msgspec.Raw]).decode
 SURE_AFTER = 3
 """Steps that have to be logged before they count as such: a script may log once before it trains."""
 
@@ -30,9 +33,10 @@ class LoggedSteps:
         """
         found: list[Mark] = []
         for call in calls:
-            if type(call) is not tuple or type(call[2]) is not int or call[2] == self._step:
+            time, step = _time_and_step(call)
+            if type(step) is not int or step == self._step:
                 continue
-            at, self._step = call[1] - wall_clock, call[2]
+            at, self._step = time - wall_clock, step
             self._changes += 1
             if self._changes > SURE_AFTER:
                 about = Closing(step=self._step, has_peers=closing.has_peers, knows_own=closing.knows_own)
@@ -40,3 +44,11 @@ class LoggedSteps:
             if self._changes >= SURE_AFTER:
                 found.append((OPEN, at, None))
         return found
+
+
+def _time_and_step(call: Any) -> tuple[float, Any]:
+    """Of a call of plain numbers; no step for everything else."""
+    if type(call) is bytes:
+        _, time, step, *_ = _decode_head(call)
+        return time, step
+    return (call[1], call[2]) if type(call) is tuple else (0.0, None)
