@@ -88,7 +88,7 @@ def test_b28_an_open_page_keeps_everything(fleet: Fleet, page: Page, witness: Wi
     witness.errors.clear()  # refused connections are logged by the browser itself
 
 
-def test_b50_the_report_is_the_same_page_without_a_network(fleet: Fleet, page: Page, shoot) -> None:
+def test_b50_d71_the_report_is_the_same_page_without_a_network(fleet: Fleet, page: Page, shoot) -> None:
     fleet.log({"loss": VALUES, "train/acc": VALUES})
     for rank in (0, 1):
         fleet.send(rank, messages.EpochReport(epoch=0, metrics={"loss": 1.0}, batches=4, seconds=1.0))

@@ -63,7 +63,7 @@ def files_of(root: Path) -> list[str]:
     ]
 
 
-def test_no_outside_host_is_named(root: Path) -> None:
+def test_d71_no_outside_host_is_named(root: Path) -> None:
     files = files_of(root)
     assert "pyproject.toml" in files
     assert [hit for name in files for hit in hosts_in(name, (root / name).read_text())] == []

@@ -43,7 +43,7 @@ def assert_goes_on(training: WatchedTraining) -> None:
     wait_for(lambda: training.step() > at + 30, 30, "news on the page")
 
 
-def test_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, watch: Watch) -> None:
+def test_d51_d52_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, watch: Watch) -> None:
     training = watch(runs=small.path)
     training.wait_for_step(50)
     small.fill()

@@ -35,7 +35,7 @@ def rank_of(job: Job, number: int) -> dict[str, Any]:
     return next(entry for entry in job.get("api/v1/ranks") if entry["rank"] == number)
 
 
-def test_b30_b31_a_stopped_rank_is_late_then_lost_and_back_when_it_goes_on(scratch: Path, start: Start) -> None:
+def test_b30_b31_d39_a_stopped_rank_is_late_then_lost_and_back_when_it_goes_on(scratch: Path, start: Start) -> None:
     job = start("phased.py", str(scratch / "stop"), options=("--late-after", "6", "--lost-after", "12"))
     wait_for(lambda: (rank_of(job, 1)["step"] or 0) > 20 and (rank_of(job, 0)["step"] or 0) > 20, 60, "both at work")
     pid = job.worker_pids()[1]

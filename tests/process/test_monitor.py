@@ -136,7 +136,7 @@ def messages_of(frame: bytes) -> str:
     return open_envelope(frame).kind
 
 
-def test_a_frozen_controller_never_delays_a_call_or_the_end(tmp_path: Path) -> None:
+def test_d30_d31_d34_a_frozen_controller_never_delays_a_call_or_the_end(tmp_path: Path) -> None:
     """Nobody answers at all: the address is right, the process behind it is stopped."""
     code = """
         import time, trackside

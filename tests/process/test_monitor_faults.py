@@ -144,7 +144,7 @@ def test_a_controller_that_never_comes_back_leaves_the_rest_in_the_run_folder(st
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_b11_ranks_that_multiprocessing_starts_deliver_without_finish(start: Start, method: str) -> None:
+def test_b11_d33_ranks_that_multiprocessing_starts_deliver_without_finish(start: Start, method: str) -> None:
     """D33: atexit does not run in a `multiprocessing.Process`."""
     code = f"""
         import multiprocessing, os, sys
@@ -350,7 +350,9 @@ def test_nobody_to_be_had_is_one_warning_and_training_goes_on(start: Start, tmp_
     assert err.count("training goes on without") == 1, err
 
 
-def test_a_rank_that_is_killed_leaves_no_process_behind_and_its_run_has_failed(start: Start, tmp_path: Path) -> None:
+def test_d32_a_rank_that_is_killed_leaves_no_process_behind_and_its_run_has_failed(
+    start: Start, tmp_path: Path
+) -> None:
     """D32, D38."""
     process = start("import time, trackside\nmon = trackside.Monitor()\nmon.log({'loss': 1.0})\ntime.sleep(60)")
     document = wait_for(lambda: next(iter(tmp_path.glob("runs/*/run.json")), None), 20, "a run folder")

@@ -96,7 +96,7 @@ def test_d65_d66_no_name_and_no_number_ends_a_training(odd: OddRun) -> None:
     assert {metric["name"] for metric in odd.metrics} == {*SENT, "odd step", "bad", "worse"}
 
 
-def test_d60_values_come_back_to_the_last_bit_from_every_answer(odd: OddRun) -> None:
+def test_d47_d60_values_come_back_to_the_last_bit_from_every_answer(odd: OddRun) -> None:
     for name in SENT:
         assert bits(logged(odd.series[name])) == bits(VALUES), name
     assert odd.series["odd step"]["x"] == STEPS

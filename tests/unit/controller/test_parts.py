@@ -71,7 +71,7 @@ def test_who_must_send_again_is_welcomed_again_with_the_present_mark(marks, sent
 # --- the URL line ------------------------------------------------------------------------------------------------
 
 
-def test_b21_on_loopback_the_line_holds_the_tunnel():
+def test_b21_d70_on_loopback_the_line_holds_the_tunnel():
     line = PageAddress("127.0.0.1", 7117, "never shown").line("gpu-01")
     assert "http://localhost:7117 " in line
     assert "bound on the controller's loopback" in line
@@ -88,7 +88,7 @@ def test_b21_on_loopback_the_line_holds_the_tunnel():
         ("2001:db8::1", "http://[2001:db8::1]:7117/?token=t0ken"),
     ],
 )
-def test_b21_elsewhere_the_line_holds_host_and_token(bind, url):
+def test_b21_d84_elsewhere_the_line_holds_host_and_token(bind, url):
     address = PageAddress(bind, 7117, "t0ken")
     assert address.url("gpu-01") == url
     assert url in address.line("gpu-01")

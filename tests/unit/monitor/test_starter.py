@@ -168,7 +168,7 @@ def test_a_rank_that_finds_none_says_so_and_gives_up(begin: Begin, monkeypatch: 
     assert "rank 1 found no controller" in stage.warnings[0]
 
 
-def test_discovery_is_private_keyed_by_job_and_ignores_the_dead(
+def test_d74_discovery_is_private_keyed_by_job_and_ignores_the_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -380,7 +380,7 @@ def test_b46_eta_is_unknown_then_by_the_last_five_epochs() -> None:
     assert play.run.eta_seconds == pytest.approx(8.0)
 
 
-def test_b46_eta_after_a_restart_is_from_the_epochs_since() -> None:
+def test_b46_d49_eta_after_a_restart_is_from_the_epochs_since() -> None:
     play = Play()
     session = play.hello(0, world=1)
     play.tell(session, messages.SetPlan(epochs=10))
@@ -393,7 +393,7 @@ def test_b46_eta_after_a_restart_is_from_the_epochs_since() -> None:
     assert play.run.eta_seconds == pytest.approx(12.0)
 
 
-def test_b46_eta_by_steps_is_of_this_session_only_and_never_negative() -> None:
+def test_b46_d50_eta_by_steps_is_of_this_session_only_and_never_negative() -> None:
     play = Play()
     session = play.hello(0, world=1)
     play.tell(session, messages.SetPlan(steps=1000))

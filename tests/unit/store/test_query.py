@@ -277,7 +277,7 @@ def test_buckets_stay_where_they_are_while_a_run_grows(shelves, tmp_path) -> Non
     assert after.max[: len(before.x) - 1] == before.max[:-1]
 
 
-def test_an_answer_stays_small(shelves, tmp_path) -> None:
+def test_d56_an_answer_stays_small(shelves, tmp_path) -> None:
     random = np.random.default_rng(0)
     shelves.append(shelf := Shelf(tmp_path, [batch(random.normal(size=150_000))], [batch(random.normal(size=60_000))]))
     for x in ("step", "time"):

@@ -170,7 +170,7 @@ def test_a_running_run_is_followed(folder: RunFolder) -> None:
     source.close()
 
 
-def test_following_a_writer_sees_every_point_once(folder: RunFolder, monkeypatch) -> None:
+def test_d53_following_a_writer_sees_every_point_once(folder: RunFolder, monkeypatch) -> None:
     monkeypatch.setattr("trackside.store.settler.MOST_FILES", 2)
     station = Station(folder)
     station.greet(0)

@@ -34,7 +34,7 @@ function world() {
   return { board, tab, open, hello, time };
 }
 
-it("many tabs of one path share one stream, and a later one is greeted as fresh", () => {
+it("test_d58 many tabs of one path share one stream, and a later one is greeted as fresh", () => {
   const { tab, open, hello } = world();
   const first = tab("root");
   hello(open()[0]);
