@@ -39,7 +39,7 @@ def go_round(page: Page, scripts: int) -> dict[str, str]:
         page.get_by_role("navigation", name="Parts").get_by_role("link", name=re.compile(f"^{tab}")).click()
         for folded in page.locator("main details:not([open]) > summary").all():
             folded.click()
-        for name in page.locator("main bdi:visible").all()[:12]:
+        for name in page.locator("main bdi:visible").all()[:5]:
             name.hover(force=True, timeout=2000)
         look(page, scripts)
         said[tab] = page.locator("main").inner_text()

@@ -80,12 +80,14 @@ def test_d72_the_page_is_whole_under_a_prefix(fleet: Fleet, proxy: Proxy, page: 
     for ending in ("/", "", "?tab=ranks"):
         page.goto("about:blank")
         page.goto(f"{proxy.url}{ending}")
-        expect(page.get_by_role("status", name="State: running")).to_be_visible()
+        expect(page.get_by_role("status", name="State: running")).to_be_visible(timeout=30_000)
         expect(page).to_have_url(re.compile(re.escape(PREFIX) + "/"))
         expect(page.get_by_role("group", name="Ranks alive")).to_contain_text("2 / 2")
-    fleet.log({"loss": [7.25]}, step=3)
     page.goto(f"{proxy.url}/")
-    expect(page.get_by_role("group", name="loss")).to_contain_text("7.7500")
+    loss = page.get_by_role("group", name="loss")
+    expect(loss).to_contain_text("1.5000", timeout=30_000)
+    fleet.log({"loss": [7.25]}, step=3)
+    expect(loss).to_contain_text("7.7500", timeout=30_000)
     outside = {path.rpartition("/")[0] for path in proxy.asked if not path.startswith(f"{PREFIX}/")}
     allowed = {"", PREFIX.rpartition("/")[0]}  # the icon; the address without its slash
     if not proxy.tells:  # then the browser asks for the page's files once before the page has put the slash back

@@ -36,7 +36,7 @@ FILES = (
     "heat.json",
     "journal",
 )
-HARDER = ("gone", "empty", "noise", "folder", "ring")
+HARDER = ("cut", "gone", "empty", "noise", "folder", "ring")
 VALUES = [None, True, -1, 2**70, 1e308, "x", "\x1b]0;x\x07", [], {}, [[[]]], {"a": {"b": []}}, list(TEXTS.values())]
 
 
@@ -149,7 +149,7 @@ def spoil(path: Path, how: str, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "killed"])
-@pytest.mark.parametrize("how", ["bytes", "cut", *(pytest.param(how, marks=pytest.mark.long) for how in HARDER)])
+@pytest.mark.parametrize("how", ["bytes", *(pytest.param(how, marks=pytest.mark.long) for how in HARDER)])
 def test_any_file_may_be_damaged(runs: dict[bool, Path], tmp_path: Path, how: str, ended: bool, capsys) -> None:
     chance = random.Random(how)
     for number, part in enumerate(parts_of(runs[ended])):
@@ -190,7 +190,10 @@ def test_json_that_is_whole_and_says_nonsense(runs: dict[bool, Path], tmp_path: 
     shutil.copytree(runs[True], folder)
     document = json.loads((runs[True] / file).read_text().splitlines()[0])
     fields: list[str] = list(document) if isinstance(document, dict) else []
-    for content in [*VALUES, *({**document, field: VALUES[at % len(VALUES)]} for at, field in enumerate(fields))]:
+    for content in [
+        *VALUES[:4],
+        *({**document, field: VALUES[at % len(VALUES)]} for at, field in enumerate(fields[::3])),
+    ]:
         (folder / file).write_text(json.dumps(content))
         look(folder)
     (folder / file).write_text("[" * 200_000)
