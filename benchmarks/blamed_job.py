@@ -1,6 +1,7 @@
 """The job that `diagnose_peer.py` has watched: data parallel, with one fault, its ranks mostly asleep.
 
-Arguments: --watcher none|trackside|traceml, --fault none|data|compute|input, --out FILE for rank 0's step times.
+Arguments: --watcher none|trackside|traceml, --fault none|data|compute|input, --out FILE for rank 0's steps: when each ended, and
+the CPU seconds of its process by then.
 """
 
 import argparse
@@ -65,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--watcher", default="none")
     parser.add_argument("--fault", default="none")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--since", type=int, default=60)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -76,6 +77,7 @@ def main() -> None:
     model = DistributedDataParallel(layer)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     ended: list[float] = []
+    cpu: list[float] = []
     for step, batch in enumerate(loop(DataLoader(Batches(options, rank), batch_size=None))):
         layer.seconds = 0.05 if options.fault == "compute" and rank == SLOW and step >= options.since else 0.0
         with wrap(model):
@@ -84,9 +86,10 @@ def main() -> None:
             loss.backward()
             optimizer.step()
         ended.append(time.time())
+        cpu.append(time.process_time())
     finish()
     if rank == 0:
-        options.out.write_text(json.dumps(ended))
+        options.out.write_text(json.dumps({"ended": ended, "cpu_s": cpu}))
     dist.destroy_process_group()
 
 

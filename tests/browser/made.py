@@ -19,7 +19,8 @@ def diagnosis(**changes: Any) -> documents.Diagnosis:
     blamed = documents.Verdict(
         id=1,
         kind="data starvation",
-        text="rank 1 waits 180 ms a step for its data, its peers 20 ms",
+        text="rank 1 waits for data 180 ms a step, its peers 20 ms; 2.5 times its peers' own time since step 120",
+        claim="rank 1 waits for data; 2.5 times its peers' own time",
         path="root/node-b/rank1",
         rank=1,
         phase="data",

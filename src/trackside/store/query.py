@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import isnan
 from pathlib import Path
 
 import duckdb
@@ -94,6 +95,7 @@ class SeriesReader:
             count=found.table["count"].tolist(),
             total_points=found.total,
             reduction=query.reduction,
+            std=[None if isnan(one) else one for one in found.table["std"].tolist()] if "std" in found.table else [],
             x_kind=query.x,
             decimated=found.is_decimated,
             non_finite=[(x - shift, str(to_json_number(value))) for x, value in found.marks],

@@ -88,7 +88,8 @@ def fold_rows(rows: Columns, x: XAxis, points: int, *, in_steps: bool = False) -
     along = axis_of(rows, x)
     key = _cohort_key(rows) if x in ("time", "relative") else along
     if key is not None and _distinct(key) <= points:
-        return fold(rows, key, along, in_steps=in_steps), False
+        table = fold(rows, key, along, in_steps=in_steps)
+        return (table | {"std": deviations(rows, key)} if (table["count"] > 1).any() else table), False
     if not len(along):
         return fold(rows, along, along), False
     grid = Grid.cover(along.min(), along.max(), points, is_whole=along.dtype.kind in "iu")
@@ -126,6 +127,24 @@ def fold(rows: Columns, key: Array, x: Array, *, in_steps: bool = False) -> Colu
             "steps": _steps_in(ordered, step, starts) if in_steps else np.ones(len(starts), np.int64),
             "last": value[ends - 1],
         }
+
+
+def deviations(rows: Columns, key: Array) -> Array:
+    """Standard deviation of the finite values of each key, in the order of the keys; NaN without any."""
+    order = np.argsort(key, kind="stable")
+    ordered, value = key[order], rows["value"][order].astype(np.float64)
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[starts, len(key)])
+    value[~np.isfinite(value)] = np.nan
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        known = np.add.reduceat(np.isfinite(value).astype(np.int64), starts)
+        # halves, and parts of the largest, for no square or difference of finite values to be beyond all numbers
+        half = value / 2
+        mean = np.add.reduceat(np.nan_to_num(half / np.repeat(known, lengths)), starts)
+        off = np.abs(half - np.repeat(mean, lengths))
+        most = np.maximum.reduceat(np.nan_to_num(off), starts)
+        part = np.nan_to_num(off / np.repeat(np.where(most > 0, most, 1.0), lengths))
+        return np.where(known > 0, 2 * (most * np.sqrt(np.add.reduceat(part * part, starts) / known)), np.nan)
 
 
 def unite(tables: Sequence[Columns], *, by_steps: bool = False) -> Columns:

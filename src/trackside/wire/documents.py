@@ -52,6 +52,8 @@ class Verdict(Document, frozen=True, kw_only=True):
     kind: Literal["straggler", "data starvation", "crowded host", "imbalance", "memory growth", "slow step"]
     text: str
     """One sentence: who, in which phase, by how much, since when."""
+    claim: str = ""
+    """The same in short, without the figures that are fields of their own; empty: there is no shorter one."""
     path: str
     rank: int | None = None
     phase: str | None = None
@@ -384,6 +386,9 @@ class SeriesAnswer(Document, frozen=True, kw_only=True):
     count: list[int]
     total_points: int
     reduction: str
+    std: list[Number] = []
+    """Standard deviation over the values of each x, such as those of all ranks at a step; null without a finite one. Empty when
+    there is one value an x at most, when entries stand for several x, and for more than 200,000 values."""
     x_kind: XAxis = "step"
     decimated: bool = False
     non_finite: list[tuple[Number, str]] = []

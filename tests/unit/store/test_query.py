@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import pstdev
 
 import msgspec
 import numpy as np
@@ -80,11 +81,15 @@ def standing(rows: list[Row]) -> list[Row]:
     ]
 
 
-def oracle(rows: list[Row]) -> list[tuple[int, float, float, float, int]]:
+def by_step(rows: list[Row]) -> dict[int, list[float]]:
     groups: dict[int, list[float]] = defaultdict(list)
     for _, _, step, value in standing(rows):
         groups[step].append(value)
-    return [(step, sum(v) / len(v), min(v), max(v), len(v)) for step, v in sorted(groups.items())]
+    return dict(sorted(groups.items()))
+
+
+def oracle(rows: list[Row]) -> list[tuple[int, float, float, float, int]]:
+    return [(step, sum(v) / len(v), min(v), max(v), len(v)) for step, v in by_step(rows).items()]
 
 
 some_rows = st.lists(
@@ -114,6 +119,10 @@ def test_every_step_is_the_cohorts(tmp_path_factory, way: str, rows: list[Row], 
     assert answer.count == [count for *_, count in expected]
     assert answer.total_points == sum(answer.count)
     assert not answer.decimated
+    differs = max(answer.count) > 1
+    assert answer.std or not (differs and way == "exact")
+    if answer.std:
+        assert answer.std == pytest.approx([pstdev(group) for group in by_step(rows).values()], rel=1e-9, abs=1e-6)
 
 
 @slow
@@ -233,6 +242,16 @@ def test_a_cohort_with_one_nan_keeps_the_others_mean(shelves, tmp_path, way) -> 
     shelves.append(shelf := Shelf(tmp_path, [rows], []))
     answer = shelf.ask()
     assert (answer.mean, answer.min, answer.max, answer.count) == ([2.0], [1.0], [3.0], [3])
+
+
+def test_d10_how_far_ranks_differ_is_known_of_any_finite_numbers(shelves, tmp_path) -> None:
+    big, none = 1.7e308, math.nan
+    steps = [[1.0, 3.0], [big, -big], [big, big], [1.0, none], [none, math.inf], [5e-324, 0.0]]
+    rows = concatenate([batch([v], step=step, rank=rank) for step, of in enumerate(steps) for rank, v in enumerate(of)])
+    shelves.append(shelf := Shelf(tmp_path, [rows], []))
+    answer = shelf.ask()
+    assert answer.std == [1.0, big, 0.0, 0.0, None, pytest.approx(0.0)]
+    msgspec.json.encode(answer)
 
 
 def test_epochs_as_x_leave_out_what_has_none(shelves, tmp_path, way) -> None:

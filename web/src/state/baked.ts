@@ -32,6 +32,7 @@ function answer(series: BakedSeries, query: SeriesQuery, startedAt: number): Ser
     count: rows.map((row) => row.count),
     total_points: series.total_points,
     reduction: series.reduction,
+    std: [],
     x_kind: query.x,
     decimated: false,
     non_finite: query.x === "step" ? series.non_finite : [],

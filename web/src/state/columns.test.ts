@@ -3,7 +3,7 @@ import type { PointsUpdate, SeriesAnswer } from "../wire/types.gen";
 import { baseOf, joined, marksOf, Tail, within } from "./columns";
 
 function answer(x: number[], count: number[], decimated = false): SeriesAnswer {
-  return { metric: "loss", path: "root", x, mean: x.map((v) => v * 10), min: x, max: x, count, total_points: x.length, reduction: "mean", x_kind: "step", decimated, non_finite: [] };
+  return { metric: "loss", path: "root", x, mean: x.map((v) => v * 10), min: x, max: x, count, total_points: x.length, reduction: "mean", std: [], x_kind: "step", decimated, non_finite: [] };
 }
 
 function update(step: number[], count: number[], mean: PointsUpdate["mean"] = step.map((v) => v * 10 + 1)): PointsUpdate {

@@ -213,6 +213,6 @@ function tailCut(curve: Curve): number | null {
 }
 
 const NOTHING: SeriesAnswer = {
-  metric: "", path: "", ...emptyEntries(), total_points: 0, reduction: "mean", x_kind: "step", decimated: false,
+  metric: "", path: "", ...emptyEntries(), total_points: 0, reduction: "mean", std: [], x_kind: "step", decimated: false,
   non_finite: [],
 };

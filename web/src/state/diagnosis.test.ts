@@ -3,7 +3,7 @@ import type { Diagnosis, Verdict } from "../wire/types.gen";
 import { blamed, comparison, findingsAt } from "./diagnosis";
 
 const verdict = (id: number, rank: number, more: Partial<Verdict> = {}): Verdict => ({
-  id, kind: "straggler", text: "", path: `root/h/rank${rank}`, rank, phase: "data", module: null, since_step: 1, since_time: 1,
+  id, kind: "straggler", text: "", claim: "", path: `root/h/rank${rank}`, rank, phase: "data", module: null, since_step: 1, since_time: 1,
   until_step: null, active: true, pattern: "chronic", own_seconds: 0.2, peer_seconds: 0.05, gain_seconds: 0.15, steps: 20, ...more,
 });
 const diagnosis = (verdicts: Verdict[]): Diagnosis => ({

@@ -133,7 +133,7 @@ function Finding({ verdict }: { verdict: Verdict }) {
           </span>
         )}
       </p>
-      <p>{sentence(verdict.text)}</p>
+      <p title={verdict.claim === "" ? undefined : plain(verdict.text)}>{sentence(verdict.claim === "" ? verdict.text : verdict.claim)}</p>
       <Evidence verdict={verdict} />
       <p class="verdict-facts">
         <Pattern verdict={verdict} />

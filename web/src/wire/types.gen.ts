@@ -57,6 +57,8 @@ export interface Verdict {
   kind: "crowded host" | "data starvation" | "imbalance" | "memory growth" | "slow step" | "straggler";
   /** One sentence: who, in which phase, by how much, since when. */
   text: string;
+  /** The same in short, without the figures that are fields of their own; empty: there is no shorter one. */
+  claim: string;
   path: string;
   rank: number | null;
   phase: string | null;
@@ -358,6 +360,8 @@ export interface SeriesAnswer {
   count: number[];
   total_points: number;
   reduction: string;
+  /** Standard deviation over the values of each x, such as those of all ranks at a step; null without a finite one. Empty when there is one value an x at most, when entries stand for several x, and for more than 200,000 values. */
+  std: JsonNumber[];
   x_kind: XAxis;
   decimated: boolean;
   /** (x, `NaN` | `Infinity` | `-Infinity`) marks, at most 1,000. */

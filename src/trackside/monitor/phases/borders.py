@@ -111,7 +111,7 @@ class Borders:
         self.has_steps = True
         if not self._loops:
             self._drop()
-        self._track.note_cores()
+        self._track.turn_cores()
         self._loops.append(_Seen())
         self._track.put(track.PUSH)
 
@@ -139,7 +139,7 @@ class Borders:
     def close_batch(self, step: int, samples: int | None) -> None:
         """The loop is through with its batch."""
         seen = self._loops[-1]
-        self._track.note_cores()
+        self._track.turn_cores()
         if seen.has_evaluated and not seen.is_training and self._has_trained:
             self._track.put(track.DROP)
             return
@@ -265,7 +265,7 @@ class Borders:
     def _drop(self) -> None:
         if self._is_open:
             self._is_open = False
-            self._track.note_cores()
+            self._track.turn_cores()
             self._track.put(track.DROP)
         self._cycle, self._samples = _Seen(), None
         self._is_kept = False
@@ -279,7 +279,7 @@ class Borders:
         if logged is None or logged == self._step:
             self._pulse.step = step
         self._step = step
-        self._track.note_cores()
+        self._track.turn_cores()
         self._track.put(track.CLOSE, self._closing(step, samples, self._cycle))
         self._track.put(track.OPEN)
         self._is_open, self._is_kept = True, False

@@ -4,7 +4,13 @@ import os
 import threading
 
 _ABOUT = "/proc/thread-self/schedstat"
+LOOK_S = 0.05
+"""A step is looked at when so much time has passed since the last one that was: of long steps each, of short ones some."""
 _MOST_BYTES = 64
+
+
+CoreReading = tuple[bytes, bool | None]
+"""The counts of a thread, and whether the step that begins here is looked at; None: none does."""
 
 
 class CoreWait:
@@ -17,12 +23,25 @@ class CoreWait:
     Threads: the one that reads first; another one begins anew. Blocks: never.
     """
 
-    __slots__ = ("_file", "_inode", "_pid", "_thread")
+    __slots__ = ("_file", "_inode", "_looked_at", "_pid", "_thread", "is_looking")
 
     def __init__(self) -> None:
         self._file: int | None = None
         self._thread: int | None = None
         self._inode = self._pid = 0
+        self._looked_at = float("-inf")
+        self.is_looking = False
+        """Whether the present step is looked at."""
+
+    def turn(self, now: float) -> CoreReading | None:
+        """A step ends, and another may begin; None when there is nothing to read for either. `now` is monotonic."""
+        was_looking, self.is_looking = self.is_looking, now - self._looked_at >= LOOK_S
+        if self.is_looking:
+            self._looked_at = now
+        elif not was_looking:
+            return None
+        text = self.read()
+        return None if text is None else (text, self.is_looking)
 
     def read(self) -> bytes | None:
         """The counts of this thread; None where the system keeps none."""

@@ -29,14 +29,22 @@ class _Entry:
     samples: int
     """-1 when those of one of them are not counted."""
     core_wait: float
-    """NaN when that of one of them is unknown."""
+    """Of those steps that were looked at."""
+    looked_at: int
+
+    @property
+    def whole_core_wait(self) -> float:
+        """Of all its steps, as far as those that were looked at tell; NaN when none was."""
+        return self.core_wait / self.looked_at * self.count if self.looked_at else _NAN
 
     def add(self, cost: StepCost) -> None:
         self.step, self.ended_at, self.known = cost.step, cost.ended_at, cost.known
         self.count += 1
         self.wall += cost.wall
         self.own += _NAN if cost.own is None else cost.own
-        self.core_wait += _NAN if cost.core_wait is None else cost.core_wait
+        if cost.core_wait is not None:
+            self.core_wait += cost.core_wait
+            self.looked_at += 1
         for name, seconds in cost.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         self.samples = -1 if cost.samples is None or self.samples < 0 else self.samples + cost.samples
@@ -52,7 +60,8 @@ def _entry(cost: StepCost) -> _Entry:
         seconds=dict(cost.seconds),
         known=cost.known,
         samples=-1 if cost.samples is None else cost.samples,
-        core_wait=_NAN if cost.core_wait is None else cost.core_wait,
+        core_wait=cost.core_wait or 0.0,
+        looked_at=int(cost.core_wait is not None),
     )
 
 
@@ -113,5 +122,5 @@ def _message(entries: list[_Entry]) -> StepTimes:
         own=array("d", [entry.own for entry in entries]).tobytes(),
         seconds=seconds.tobytes(),
         samples=array("q", [entry.samples for entry in entries]).tobytes(),
-        core_wait=array("d", [entry.core_wait for entry in entries]).tobytes(),
+        core_wait=array("d", [entry.whole_core_wait for entry in entries]).tobytes(),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.monitor.phases import track
-from trackside.monitor.phases.cores import waited_ns
+from trackside.monitor.phases.cores import CoreReading, waited_ns
 from trackside.monitor.phases.names import BLURRED, BUILT_IN, COLLECTIVE, REST
 from trackside.monitor.pulse import OwnWork, Pulse
 
@@ -48,6 +48,8 @@ class _Frame:
     spent: dict[str, float] = field(default_factory=dict)
     kept: tuple[dict[str, float], float] | None = None
     core_wait: float = 0.0
+    is_looked_at: bool = False
+    """Whether what it waits for a core is known."""
     stack: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Phase, what time counted for before it, and the user's phase it was in."""
     counts_for: str = REST
@@ -73,6 +75,8 @@ class Fold:
         self._known: dict[str, None] = {}
         self._waited_ns: int | None = None
         """For a core, since the training thread began."""
+        self._looks = False
+        """Whether the next step is looked at."""
 
     def take(self, marks: Iterable[track.Mark], wall_clock: float) -> list[StepCost]:
         """Return the steps that ended among `marks`.
@@ -106,7 +110,8 @@ class Fold:
         """The rarer marks."""
         if code == track.OPEN:
             if not frame.is_open:
-                frame.is_open, frame.kept, frame.spent, frame.core_wait = True, None, {}, 0.0
+                frame.is_open, frame.kept, frame.spent = True, None, {}
+                frame.is_looked_at, frame.core_wait = self._looks, 0.0
                 _begin_anew(frame)
         elif code == track.DROP:
             frame.is_open, frame.kept, frame.spent = False, None, {}
@@ -122,13 +127,15 @@ class Fold:
                 self._frames.pop()
         elif code == track.TORN:
             self._frames = [_Frame() for _ in self._frames]
-            self._waited_ns = None
+            self._waited_ns, self._looks = None, False
         elif isinstance(about, OwnWork):
             self._pulse.measure(about, is_end=code == track.SPAN_ENDS)
 
-    def _take_core_wait(self, frame: _Frame, text: bytes) -> None:
+    def _take_core_wait(self, frame: _Frame, reading: CoreReading) -> None:
         """Add what the thread has waited for a core since it was last read, unless it waited for peers anyway."""
-        before, self._waited_ns = self._waited_ns, waited_ns(text)
+        before, self._waited_ns = self._waited_ns, waited_ns(reading[0])
+        if reading[1] is not None:
+            self._looks = reading[1]
         if before is None or self._waited_ns is None or self._waited_ns < before:  # another thread trains now
             return
         if frame.is_open and frame.counts_for != COLLECTIVE:
@@ -155,7 +162,7 @@ class Fold:
             seconds=seconds,
             known=known,
             samples=samples,
-            core_wait=None if self._waited_ns is None else min(frame.core_wait, wall),
+            core_wait=min(frame.core_wait, wall) if frame.is_looked_at and self._waited_ns is not None else None,
         )
         self._pulse.add_step(wall, own, seconds)
         return step

@@ -23,7 +23,7 @@ MAX_MARKS = 200_000
     SPAN_BEGINS,  # an `OwnWork` begins here
     SPAN_ENDS,
     TORN,  # marks were dropped before this one
-    CORES,  # how long this thread has waited for a core by now; the scheduler's text
+    CORES,  # how long this thread has waited for a core by now; a `CoreReading`
 ) = range(13)
 
 Mark = tuple[int, float, Any]
@@ -87,12 +87,19 @@ class Track:
             self.clock, self._is_torn = None, True
 
     def note_cores(self) -> None:
-        """Say how long this thread has waited for a core, before waiting for peers begins or ends, and a step does."""
-        if self.clock is not None or not self.is_on:  # a device's time does not hold that
+        """Say how long this thread has waited for a core, before waiting for peers begins or ends."""
+        if self.cores.is_looking and self.clock is None and self.is_on:  # a device's time does not hold that
+            text = self.cores.read()
+            if text is not None:
+                self.put(CORES, (text, None))
+
+    def turn_cores(self) -> None:
+        """The same where a step ends and another may begin, unless neither is looked at."""
+        if self.clock is not None or not self.is_on:
             return
-        text = self.cores.read()
-        if text is not None:
-            self.put(CORES, text)
+        turned = self.cores.turn(monotonic())
+        if turned is not None:
+            self.put(CORES, turned)
 
     def settle(self) -> None:
         """Take what the device has passed by now. Threads: the training thread."""

@@ -58,6 +58,7 @@ class Behind:
     peer_own: float
     since_at: int
     """Block in which it began, counted in the window."""
+    since_step: int
     blocks: int
     strength: float
     """How far beyond what chance makes: 1 is the limit."""
@@ -145,6 +146,14 @@ class Judgement:
         clipped = np.clip(np.nan_to_num(self.excess[row, -usable:]), -bound, bound) - middle / 2
         return len(self.view.ids) - 1 - int(np.argmax(np.cumsum(clipped[::-1])))
 
+    def _onset_step(self, row: int, since: int) -> int:
+        """The step: in a block of several, so far from its end as the block holds of the excess of those that follow."""
+        stride = self.view.window.stride
+        usual = _middle(self.excess[row, since + 1 :])
+        part = self.excess[row, since] / usual if usual > 0 else 1.0
+        late = round((1.0 - part) * stride) if math.isfinite(part) else 0
+        return self.view.first_step(since) + min(max(late, 0), stride - 1)
+
     def evidence(self, row: int, since: int, strength: float = 1.0) -> Behind:
         """The figures of a rank from a block on."""
         own, peers = self.own[row, since:], self.peers[row, since:]
@@ -158,6 +167,7 @@ class Judgement:
             own=mean,
             peer_own=peer_mean,
             since_at=since,
+            since_step=self._onset_step(row, since),
             blocks=int(np.isfinite(own).sum()),
             strength=strength,
             by_share=self._is_by_share(row, since),

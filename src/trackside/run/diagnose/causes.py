@@ -22,22 +22,20 @@ def of_behind(
 ) -> Verdict:
     """A rank that is behind in its own time. `known`: the step from which on that has been said."""
     view = judgement.view
-    since = view.first_step(behind.since_at) if known is None else known
+    since = behind.since_step if known is None else known
     gain = judgement.gain(blamed, behind.rank)
     is_starved = behind.phase == "data"
     where = f", mostly in `{module}`" if module and not is_starved else ""
     figures = f"{words.duration(behind.phase_seconds)} a step, its peers {words.duration(behind.peer_seconds)}"
-    what = (
-        f"waits for data {figures}"
-        if is_starved
-        else f"is behind in {words.phase_words(behind.phase)}{where}: {figures}"
-    )
+    what = "waits for data" if is_starved else f"is behind in {words.phase_words(behind.phase)}{where}"
+    slower = words.slower(behind.own, behind.peer_own)
     won = words.percent(gain, judgement.recent_step_seconds)
     gained = f"; without it a step would be {won} shorter" if won else ""
     return Verdict(
         id=NO_ID,
         kind="data starvation" if is_starved else "straggler",
-        text=f"{named(rank)} {what}; {words.slower(behind.own, behind.peer_own)} since step {since:,}{gained}",
+        text=f"{named(rank)} {what}{' ' if is_starved else ': '}{figures}; {slower} since step {since:,}{gained}",
+        claim=f"{named(rank)} {what}; {slower}",
         path=path_of(rank),
         rank=behind.rank,
         phase=behind.phase,
@@ -85,6 +83,8 @@ def of_balance(balance: Balance, at: int, rank: Rank, step: int, time: float | N
         id=NO_ID,
         kind="imbalance",
         text=text,
+        claim=f"{named(rank)} has {balance.share[at]:.1%} of the samples; with {balance.suggested[at]:.1%} all ranks would "
+        f"need the same time",
         path=path_of(rank),
         rank=rank.rank,
         since_step=step,
@@ -130,6 +130,7 @@ def of_pattern(pattern: Pattern, rank: Rank | None) -> Verdict:
         id=NO_ID,
         kind="slow step",
         text=text,
+        claim=f"every {pattern.every:,} steps one takes longer{who}{what}, as a checkpoint or an evaluation does",
         path=ROOT_PATH,
         rank=None if rank is None else rank.rank,
         phase=pattern.phase,

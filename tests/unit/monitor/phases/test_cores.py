@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trackside.monitor.phases import cores
-from trackside.monitor.phases.cores import CoreWait, waited_ns
+from trackside.monitor.phases.cores import LOOK_S, CoreWait, waited_ns
 
 KEEPS_COUNTS = Path("/proc/thread-self/schedstat").exists()
 
@@ -43,9 +43,21 @@ def test_a_thread_reads_its_own_count_and_a_sleep_is_none() -> None:
     wait.close()
 
 
+@pytest.mark.skipif(not KEEPS_COUNTS, reason="this kernel does not count")
+def test_of_short_steps_only_some_are_looked_at() -> None:
+    wait, looked = CoreWait(), []
+    for at in range(8):
+        turned = wait.turn(at * LOOK_S / 4)
+        looked.append(None if turned is None else turned[1])
+    assert looked == [True, False, None, None, True, False, None, None]
+    turned = [wait.turn(100.0 + at) for at in range(3)]
+    assert [one is not None and one[1] for one in turned] == [True, True, True]
+    wait.close()
+
+
 def test_a_system_that_keeps_no_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cores, "_ABOUT", str(tmp_path / "none"))
-    assert CoreWait().read() is None
+    assert (CoreWait().read(), CoreWait().turn(0.0)) == (None, None)
     assert [waited_ns(text) for text in (b"", b"7", b"1 x 3", b"1 2 3\n")] == [None, None, None, 2]
 
 

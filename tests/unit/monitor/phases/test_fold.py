@@ -75,16 +75,20 @@ def test_own_time_is_all_but_waiting_for_peers() -> None:
 
 
 def test_waiting_for_a_core_is_known_apart_unless_peers_are_waited_for() -> None:
-    waited = iter((5, 7, 10, 20, 24, 30, 31))
-    text = "open cores +forward cores -forward cores +collective cores -collective cores . open keep cores undo cores ."
+    """Some steps are not looked at: what those waited is not known, and no other step's."""
+    waited = iter((5, 7, 10, 20, 24, 30, 31, 32, 44, 45))
+    text = (
+        "turn open +forward cores -forward cores +collective cores -collective turn . "
+        "open keep cores undo turn . open stop . open . turn open turn ."
+    )
+    looks = {"cores": None, "turn": True, "stop": False}
     made: list[track.Mark] = []
     for at, word in enumerate(text.split()):
-        if word == "cores":
-            made.append((track.CORES, float(at), b"77 %d000000000 3\n" % next(waited)))
+        if word in looks:
+            made.append((track.CORES, float(at), (b"77 %d000000000 3\n" % next(waited), looks[word])))
         else:
             made += marks(word, start=float(at))
-    first, second = Fold(Pulse()).take(made, 0.0)
-    assert (first.core_wait, second.core_wait) == (2 + 3 + 4, 1)
+    assert [step.core_wait for step in Fold(Pulse()).take(made, 0.0)] == [2 + 3 + 4, 1, 1, None, 1]
 
 
 def test_phases_are_known_from_when_they_were_first_seen() -> None:

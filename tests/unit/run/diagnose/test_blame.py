@@ -25,6 +25,35 @@ def test_a_rank_that_is_behind_is_named_within_20_steps_and_nothing_else(ranks: 
     assert verdict.path == "root/node-0/rank1"
 
 
+@pytest.mark.parametrize("onset", range(100, 108))
+def test_the_onset_is_found_among_short_steps_that_come_several_in_one(onset: int) -> None:
+    job, diagnoser = Job(ranks=4, seed=5, sigma=0.02, faults=[slower(1, "forward", 1.0, onset)]), Watch(Job(ranks=4))
+    while job.step < 300:
+        diagnoser.diagnoser.take(summed(job.steps(40), 4, by=4))
+        diagnoser.job.clock = job.clock
+        diagnoser.tick()
+    (verdict,) = diagnoser.diagnoser.book.open
+    assert verdict.since_step is not None
+    assert abs(verdict.since_step - onset) <= 1
+
+
+def summed(entries: Entries, ranks: int, by: int) -> Entries:
+    """So many steps of each rank in one entry."""
+
+    def sums(column: Array) -> Array:
+        return np.asarray(column.reshape(-1, by, ranks, *column.shape[1:]).sum(axis=1)).reshape(-1, *column.shape[1:])
+
+    def last(column: Array) -> Array:
+        return np.asarray(column.reshape(-1, by, ranks)[:, -1]).reshape(-1)
+
+    added = {name: sums(getattr(entries, name)) for name in ("count", "wall", "own", "samples", "core_wait", "seconds")}
+    return Entries(
+        phases=entries.phases,
+        **{name: last(getattr(entries, name)) for name in ("rank", "step", "ended_at")},
+        **added,
+    )
+
+
 def test_figures_and_words_of_a_verdict() -> None:
     watch = Watch(Job(ranks=8, seed=3, sigma=0.05, faults=[slower(5, "data", 1.0, 50)])).watch(150)
     (verdict,) = watch.diagnoser.book.open
@@ -33,6 +62,8 @@ def test_figures_and_words_of_a_verdict() -> None:
     assert verdict.gain_seconds == pytest.approx(sum(USUAL.values()), rel=0.2)
     assert verdict.text.startswith("rank 5 on node-0 waits for data 10")
     assert "since step" in verdict.text
+    assert verdict.claim.startswith("rank 5 on node-0 waits for data; ")
+    assert " ms" not in verdict.claim
     assert "a step would be" in verdict.text
     document = watch.diagnoser.document()
     assert document is not None
