@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,6 +39,28 @@ def test_the_hash_says_the_architecture_not_its_state(name: str) -> None:
     assert hash_of(copy.deepcopy(first)) == hash_of(first)
     with torch.device("meta"):
         assert hash_of(ZOO[name][0]()) == hash_of(first)
+
+
+def test_the_hash_is_the_same_in_every_process() -> None:
+    """Ranks and runs are processes of their own, whose sets and hashes have another order each."""
+    here = Path(__file__)
+    code = (
+        "from tests.unit.monitor.models import ZOO\n"
+        "from tests.unit.monitor.test_model_structure import hash_of\n"
+        "print(*(hash_of(ZOO[name][0]()) for name in ZOO))\n"
+    )
+    others = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=here.parents[3],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for seed in ("1", "2")
+    ]
+    assert others == [[hash_of(make()) for make, *_ in ZOO.values()]] * 2
 
 
 CHANGES = {
