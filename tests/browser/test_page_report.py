@@ -112,7 +112,7 @@ def test_the_report_of_a_failed_job_tells_what_its_page_told(four: Fleet, page: 
     notice = page.get_by_role("note").filter(has_text="The run failed.")
     expect(notice).to_contain_text(re.compile(r"Rank 1 on node-a was killed by SIGKILL.*, at \d\d:\d\d:\d\d "))
     expect(notice).to_contain_text("memory of node-a")
-    told = notice.inner_text().split("What came before")[0]
+    told = notice.inner_text().split(" The report and all data")[0]
     live = {tab: seen(page, tab) for tab in SIGHTS}
     shoot(page, "failed-events")
     witness.errors.clear()  # refused connections are logged by the browser itself

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { asEvents, asRanks, asRun } from "../wire/guards";
-import { adviceOn, culpritOf, isTakenAlong } from "./ending";
+import { adviceOn, culpritOf, takenAlong } from "./ending";
 
 const rank = (number: number, more: object) => ({ rank: number, path: `root/a/rank${number}`, state: "failed", host: "a", step: 9, ...more });
 const RANKS = asRanks([rank(0, { exit_code: 1 }), rank(1, { signal: "SIGKILL" }), rank(2, { signal: "SIGTERM" }), rank(11, { state: "lost" })]);
@@ -24,8 +24,9 @@ describe("how a job ended", () => {
   });
   it("tells who was only taken along", () => {
     const culprit = culpritOf(run("rank 1 on a was killed by SIGKILL"), RANKS, EVENTS);
-    expect(RANKS.map((one) => isTakenAlong(one, culprit))).toEqual([false, false, true, false]);
-    expect(isTakenAlong(RANKS[2]!, null)).toBe(false);
+    expect(RANKS.map((one) => takenAlong(one, run(null, "failed"), culprit))).toEqual([null, null, "asked to end because rank 1 had failed", null]);
+    expect(takenAlong(RANKS[2]!, run(null, "failed"), null)).toBeNull();
+    expect(RANKS.map((one) => takenAlong(one, run(null, "terminated"), null) !== null)).toEqual([false, false, true, false]);
   });
   it("says what to look at for each way to die", () => {
     const advice = (more: object) => adviceOn({ rank: asRanks([rank(3, more)])[0]!, time: null, step: null });

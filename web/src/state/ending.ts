@@ -21,9 +21,13 @@ export function culpritOf(run: RunDocument | null, ranks: RankEntry[], events: E
   return { rank, time: event?.time ?? null, step: event?.step ?? rank.step };
 }
 
-/** Whether a rank was only taken along: asked to end because another had failed. */
-export function isTakenAlong(rank: RankEntry, culprit: Culprit | null): boolean {
-  return culprit !== null && rank.rank !== culprit.rank.rank && rank.state === "failed" && rank.signal === "SIGTERM";
+const ASKED = ["SIGTERM", "SIGINT", "SIGHUP"];
+
+/** Why a rank was asked to end though it had done nothing wrong; null when it was not. */
+export function takenAlong(rank: RankEntry, run: RunDocument | null, culprit: Culprit | null): string | null {
+  if (rank.state !== "failed" || rank.signal === null || !ASKED.includes(rank.signal)) return null;
+  if (run?.state === "terminated") return "asked to end, as the whole job was";
+  return culprit === null || rank.rank === culprit.rank.rank ? null : `asked to end because rank ${culprit.rank.rank} had failed`;
 }
 
 /** What to look at first, in a sentence. */

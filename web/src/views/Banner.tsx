@@ -35,7 +35,7 @@ function ReportBanner() {
   const page = usePage();
   const run = page.run.value;
   if (page.mode !== "report" || run === null) return null;
-  const how = page.isOver.value ? `The run ${run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}.` : `Written while the run was ${run.state}.`;
+  const how = page.isOver.value ? `The run ${run.state === "terminated" ? "was terminated" : run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}.` : `Written while the run was ${run.state}.`;
   return (
     <Banner icon="info" tone="info" title="Report.">
       {how}{" "}
@@ -91,14 +91,13 @@ function RunBanner() {
     case "failed":
       return (
         <Banner icon="failed" tone="critical" title="The run failed.">
-          <Failure detail={detail} />
-          {page.mode === "live" && where}
+          <Failure detail={detail} where={page.mode === "live" && where} />
         </Banner>
       );
     case "terminated":
       return (
         <Banner icon="terminated" tone="warn" title="The run was terminated.">
-          {detail}
+          {sentence(detail)}
           {page.mode === "live" && where}
         </Banner>
       );
@@ -114,7 +113,7 @@ function RunBanner() {
 }
 
 /** Who, when and where it stood; then what to look at. */
-function Failure({ detail }: { detail: string }) {
+function Failure({ detail, where }: { detail: string; where: ComponentChildren }) {
   const page = usePage();
   const culprit = page.culprit.value;
   const facts = [
@@ -123,7 +122,8 @@ function Failure({ detail }: { detail: string }) {
   ].filter((fact) => fact !== false);
   return (
     <>
-      {detail !== "" && <b>{sentence([detail, ...facts].join(", "))}</b>} {culprit !== null && plain(adviceOn(culprit))}{" "}
+      {detail !== "" && <b>{sentence([detail, ...facts].join(", "))}</b>} {culprit !== null && plain(adviceOn(culprit))}
+      {where}{" "}
       {culprit !== null && (
         <>
           <PathLink path={culprit.rank.path} text={`Show rank ${culprit.rank.rank}`} /> ·{" "}

@@ -1,6 +1,6 @@
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
-import { isTakenAlong } from "../state/ending";
+import { takenAlong } from "../state/ending";
 import type { Page } from "../state/page";
 import { phaseNames } from "../state/phases";
 import { ownStep } from "../state/standings";
@@ -104,10 +104,10 @@ function RankState({ rank, page }: { rank: RankEntry; page: Page }) {
   const culprit = page.culprit.value;
   const detail = rank.signal ?? (rank.exit_code !== null && rank.exit_code !== 0 ? `exit ${rank.exit_code}` : null);
   const phase = rank.state === "alive" || rank.state === "late" || rank.state === "lost" ? rank.phase : null;
-  const isAlong = isTakenAlong(rank, culprit);
+  const along = takenAlong(rank, page.run.value, culprit);
   const words = [rank.state, detail ?? phase].filter((word) => word !== null).join(" · ");
   return (
-    <span class={`state is-${rank.state} ${isAlong ? "is-along" : ""}`} title={plain(isAlong ? `${words}: asked to end because rank ${culprit?.rank.rank} had failed` : words)}>
+    <span class={`state is-${rank.state} ${along !== null ? "is-along" : ""}`} title={plain(along === null ? words : `${words}: ${along}`)}>
       <Icon name={rank.state} />
       <span>{rank.state}</span>
       {detail !== null && <small>{plain(detail)}</small>}
