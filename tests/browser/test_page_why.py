@@ -55,8 +55,9 @@ def test_what_is_not_known_is_said_to_be_so(tmp_path: Path, page: Page) -> None:
 
 def test_a_verdict_on_one_rank_is_told_at_its_path_only(tmp_path: Path, page: Page) -> None:
     page.goto(made.report(tmp_path, diagnosed=made.diagnosis()) + "#path=root/node-a/rank0")
-    expect(why(page)).to_contain_text("Nobody is behind.")
-    page.goto(page.url.replace("node-a/rank0", "node-b/rank1"))
+    expect(why(page)).to_contain_text("Nobody here is behind. Elsewhere rank 1 is: data starvation.")
+    why(page).get_by_role("link", name="rank 1").click()
+    assert "path=root/node-b/rank1" in page.url
     expect(why(page)).to_contain_text("data starvation")
 
 

@@ -22,7 +22,7 @@ export function Ranks() {
     <section class="panel" aria-label="Ranks">
       <header class="panel-head">
         <h2>Ranks</h2>
-        <span class="panel-note">{ranks.length === 1 ? "1 rank" : `${ranks.length} ranks`} below {page.path.value}</span>
+        <span class="panel-note">{ranks.length === 1 ? "1 rank" : `${ranks.length} ranks`} {ranks[0]?.path === page.path.value ? "at" : "below"} {page.path.value}</span>
       </header>
       <RankTable
         label="Ranks"

@@ -44,7 +44,9 @@ export function Resources() {
 }
 
 function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] }) {
-  const isOver = usePage().isOver.value;
+  const page = usePage();
+  const isOver = page.isOver.value;
+  const owners = page.model.value.ranks;
   const memoryLimit = containerOf(host.memory_limit_source);
   const cpuLimit = containerOf(host.cpu_limit_source);
   return (
@@ -83,7 +85,7 @@ function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] })
       {host.gpus.length > 0 && (
         <ul class="gpus">
           {host.gpus.map((gpu) => (
-            <GpuRow key={gpu.uuid ?? gpu.index} gpu={gpu} owner={ranks.find((rank) => rank.gpu?.uuid != null && rank.gpu.uuid === gpu.uuid) ?? null} />
+            <GpuRow key={gpu.uuid ?? gpu.index} gpu={gpu} owner={owners.find((rank) => rank.gpu?.uuid != null && rank.gpu.uuid === gpu.uuid) ?? null} />
           ))}
         </ul>
       )}

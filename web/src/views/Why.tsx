@@ -67,13 +67,20 @@ function StepTime({ diagnosis }: { diagnosis: Diagnosis }) {
 function Known({ diagnosis }: { diagnosis: Diagnosis }) {
   const page = usePage();
   const { active, over } = findingsAt(diagnosis, page.path.value);
+  const elsewhere = active.length > 0 ? undefined : diagnosis.verdicts.find((verdict) => verdict.active);
   const isAlone = page.model.value.ranks.length < 2;
   return (
     <div class="why-body">
       <JobPhases diagnosis={diagnosis} />
       {active.length === 0 && (
         <p class="why-fine">
-          <Icon name="finished" /> <strong>{isAlone ? "Nothing stands out." : "Nobody is behind."}</strong> {sentence(diagnosis.bound_text)}
+          <Icon name="finished" /> <strong>{isAlone ? "Nothing stands out." : elsewhere === undefined ? "Nobody is behind." : "Nobody here is behind."}</strong>{" "}
+          {elsewhere !== undefined && (
+            <>
+              Elsewhere <PathLink path={elsewhere.path} text={elsewhere.rank === null ? elsewhere.path : `rank ${elsewhere.rank}`} /> is: {plain(elsewhere.kind)}.{" "}
+            </>
+          )}
+          {sentence(diagnosis.bound_text)}
         </p>
       )}
       {active.length > 0 && diagnosis.bound_text !== "" && <p>{sentence(diagnosis.bound_text)}</p>}
