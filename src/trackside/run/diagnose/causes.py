@@ -103,7 +103,7 @@ def of_crowded_host(host: str, waits: CoreWaits, view: Aligned) -> Verdict:
         advice = "a look at what runs there, and at which cores the rank may use, would help"
     else:
         their = "its rank waits" if waits.ranks == 1 else "its ranks wait"
-        who = f"{host} has no core free: {their}"
+        who = f"host {host} has no core free: {their}"
         advice = "fewer processes there, or more cores, would help"
     return Verdict(
         id=NO_ID,
