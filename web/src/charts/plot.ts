@@ -143,7 +143,7 @@ export class Plot implements Follower {
         x: { time: false, auto: false, range: () => [this.frame?.range[0] ?? 0, this.frame?.range[1] ?? 1] },
         y: { distr: picture.log ? 3 : 1, range: () => this.yRange() },
       },
-      axes: [xAxis(frame.xKind, colors), yAxis(frame, colors, picture.log)],
+      axes: [xAxis(frame.xKind, colors), yAxis(frame, colors, picture.log, height)],
       series: [{}, ...seriesOf(picture, colors)],
       ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.24) }] }),
       hooks: {
@@ -255,13 +255,13 @@ export function xLabel(kind: XAxis, value: number): string {
   return kind === "relative" ? format.clock(value) : format.tick(value);
 }
 
-function yAxis(frame: Frame, colors: ReturnType<typeof palette>, log: boolean): uPlot.Axis {
+function yAxis(frame: Frame, colors: ReturnType<typeof palette>, log: boolean, height: number): uPlot.Axis {
   return {
     stroke: colors.muted,
     font: colors.font,
     size: (_plot, values) => Math.max(36, 12 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0))),
     gap: 6,
-    space: 34,
+    space: Math.max(34, height / 8),
     grid: { stroke: colors.grid, width: 1 },
     ticks: { show: false },
     values: (_plot, splits) => splits.map((value) => (value === null ? "" : frame.yFormat(value))),

@@ -47,14 +47,20 @@ function environmentOf(run: ReturnType<typeof usePage>["run"]["value"]): Record<
     "largest clock offset": run.clock_offset_max === null ? null : format.fine(run.clock_offset_max),
     trackside: run.version,
     ...run.environment,
+    command: commandOf(run.environment["command"]),
   };
   return known(facts) as Record<string, unknown>;
 }
 
-/** Without what is not known, at any depth. */
+/** As it was typed, as far as that can be told. */
+function commandOf(command: unknown): unknown {
+  return Array.isArray(command) ? command.map((part) => (/[\s"'$]/.test(String(part)) ? JSON.stringify(part) : String(part))).join(" ") : command;
+}
+
+/** Without what is not known, at any depth; bytes as people read them. */
 function known(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  const facts = Object.entries(value).map(([key, item]) => [key, known(item)] as const);
+  const facts = Object.entries(value).map(([key, item]) => (key === "memory_bytes" && typeof item === "number" ? (["memory", format.bytes(item)] as const) : ([key, known(item)] as const)));
   return Object.fromEntries(facts.filter(([, item]) => item !== null && item !== undefined));
 }
 
