@@ -83,10 +83,14 @@ def end_line(seconds: float, loss: float | None) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without control or format characters: nothing a rank sends steers the terminal."""
+    """Text on one line, without control or format characters: nothing a rank sends steers the terminal."""
     if text.isprintable():
         return text
-    return "".join(c if unicodedata.category(c)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(unicodedata.category(c)) else c for c in text)
+
+
+def _steers(category: str) -> bool:
+    return category[0] == "C" or category in ("Zl", "Zp")
 
 
 def say(line: str) -> None:
