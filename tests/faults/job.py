@@ -85,6 +85,7 @@ class WatchedTraining:
         hz: float = 150.0,
         *,
         exits: int = 0,
+        stubborn: bool = False,
         runs: Path | None = None,
         prefix: tuple[str, ...] = (),
         controller_env: Mapping[str, str] = MappingProxyType({}),
@@ -99,7 +100,7 @@ class WatchedTraining:
         length = ["--light", "--until", str(self._stop)] if steps is None else ["--steps", str(steps)]
         self._count = directory / "count"
         self._before = set(_kept_files(directory))
-        length += ["--count", str(self._count)]
+        length += ["--count", str(self._count), *(["--stubborn"] if stubborn else [])]
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", str(TRAIN), *length, "--hz", str(hz), "--exit", str(exits)],
             cwd=directory,

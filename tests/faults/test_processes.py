@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.faults.job import WatchedTraining
-from tests.process.job import clean_environment, wait_for
+from tests.process.job import TRACKSIDE, Job, clean_environment, wait_for
 from trackside.wire.spool import read_spool
 
 pytestmark = pytest.mark.usefixtures("leak_check")
@@ -153,3 +154,44 @@ def test_a_controller_away_for_long_and_then_everything_dead(watch: Watch) -> No
     found = recover(training.controller.folder)
     assert found["points"] == training.assert_nothing_lost()
     training.assert_nothing_left_behind()
+
+
+@pytest.mark.long
+def test_asked_to_end_and_killed_five_seconds_later(watch: Watch) -> None:
+    """As cluster managers do it, with a script that goes on after SIGTERM."""
+    training = watch(hz=500, stubborn=True)
+    training.wait_for_step(100)
+    training.process.terminate()
+    at, asked = training.told(), time.monotonic()
+    wait_for(lambda: time.monotonic() - asked > 5, 10, "five seconds")
+    training.process.kill()
+    assert training.process.wait(10) == -signal.SIGKILL
+    training.settle()
+    assert training.assert_nothing_lost() > at
+    document = training.document()
+    assert (document["state"], "SIGKILL" in document["state_detail"]) == ("failed", True)
+    assert training.report()["run"]["state_detail"] == document["state_detail"]
+    training.assert_nothing_left_behind()
+
+
+@pytest.mark.long
+def test_two_generations_lose_nothing_between_them(tmp_path: Path) -> None:
+    """A rank kills itself, the launcher ends the other and starts both again; every call that returned is there once."""
+    counts = tmp_path / "counts"
+    counts.mkdir()
+    script = Path(__file__).parent / "scripts/generations.py"
+    options = ("--nproc-per-node", "2", "--max-restarts", "1", "--port", "0", "--no-instrument")
+    job = Job([*TRACKSIDE, "run", *options, str(script), "--counts", str(counts)], tmp_path)
+    try:
+        assert job.wait(120) == 0, job.stderr
+        points = job.points()
+        for path in counts.iterdir():
+            generation, rank = map(int, path.name.split("-"))
+            told = int.from_bytes(path.read_bytes(), "little")
+            steps = sorted(points[(points.generation == generation) & (points["rank"] == rank)].step.tolist())
+            assert steps == list(range(len(steps))), path.name
+            assert told <= len(steps) <= told + 1, path.name
+        assert sorted(path.name for path in counts.iterdir()) == ["0-0", "0-1", "1-0", "1-1"]
+        assert (job.document()["state"], job.document()["metrics"][0]["points"]) == ("finished", len(points))
+    finally:
+        job.close()

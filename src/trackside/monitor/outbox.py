@@ -173,6 +173,16 @@ class Outbox:
             self._bytes += place.length
 
 
+def named_shortly(paths: list[Path]) -> list[str]:
+    """Files of one session for people: by name, those of a folder that holds several as `…-*`."""
+    folders = dict.fromkeys(path.parent for path in paths)
+    found = {folder: [path for path in paths if path.parent == folder] for folder in folders}
+    return [
+        str(inside[0]) if len(inside) == 1 else f"{folder / inside[0].name.rpartition('-')[0]}-*"
+        for folder, inside in found.items()
+    ]
+
+
 def _usable(folder: Path | None) -> Path:
     """The first folder that can be had."""
     for candidate in _candidates(folder):

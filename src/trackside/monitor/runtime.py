@@ -22,6 +22,7 @@ from trackside.monitor.heir import Heir
 from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
+from trackside.monitor.outbox import named_shortly
 from trackside.monitor.phases.recorder import Recorder
 from trackside.monitor.ring import Ring
 from trackside.monitor.roles import LAUNCHER_PID, is_disabled, may_instrument
@@ -326,7 +327,7 @@ class Runtime:
         return self.buffer.dropped_values + self._encoder.lost_values + self._lost_values
 
     def _say_undelivered(self) -> None:
-        lies = " and ".join(str(path) for path in self._link.undelivered)
+        lies = " and ".join(named_shortly(self._link.undelivered))
         if not self._link.undelivered_frames:
             console.say("  trackside: the link did not end in time; some of the last values may be missing")
         elif lies:

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import mmap
 import random
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,7 @@ def main() -> int:
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--until", type=Path)
     parser.add_argument("--exit", type=int, default=0)
+    parser.add_argument("--stubborn", action="store_true", help="go on after SIGTERM")
     parser.add_argument(
         "--count", type=Path, help="a file that holds, at any moment, how many calls of log() have returned"
     )
@@ -79,6 +81,8 @@ def main() -> int:
         import trackside
 
         mon = trackside.Monitor(steps=options.steps, name="faulty")
+    if options.stubborn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     counted = open_count(options.count) if options.count else None
     due, digest, count = time.monotonic(), "", 0
     training = train_line() if options.light else train_network()

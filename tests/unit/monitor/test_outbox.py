@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trackside.monitor import trail as trail_module
-from trackside.monitor.outbox import Outbox
+from trackside.monitor.outbox import Outbox, named_shortly
 from trackside.wire.spool import read_spool
 
 SESSION = b"s" * 16
@@ -204,3 +204,11 @@ def test_nothing_left_leaves_nothing(temporary: Path) -> None:
     outbox.acknowledge(8)
     assert outbox.leave_on_disk(None) == []
     assert [path for path in temporary.rglob("*") if path.is_file()] == []
+
+
+def test_many_files_are_named_in_few_words() -> None:
+    paths = [
+        Path(f"/{folder}/trackside-73-{n:06d}.spool") for folder, count in (("a", 1), ("b", 3)) for n in range(count)
+    ]
+    assert named_shortly(paths) == ["/a/trackside-73-000000.spool", "/b/trackside-73-*"]
+    assert named_shortly([]) == []
