@@ -26,6 +26,7 @@ import {
 } from "../wire/guards";
 
 const FLUSH_MS = 100;
+const GREETING_MS = 400;
 const METRICS_MS = 15_000;
 const EAGER_RESOURCES_RANKS = 64;
 /** A page that opens on a run that is over draws first, and keeps everything then. */
@@ -80,6 +81,8 @@ class Feed {
   /** While the whole state is being loaded, what streams in waits: it is newer. */
   private loading: object | null = null;
   private metricsAt = 0;
+  /** Whether anything was asked for yet. */
+  private begun = false;
   private runId: string | null = null;
   private sawItRun = false;
   private readonly link: Link;
@@ -101,7 +104,10 @@ class Feed {
       this.link.setPath(path);
       this.page.curves.restart(path);
     });
-    void this.load();
+    // The stream's greeting loads everything; what comes before it would be loaded twice.
+    setTimeout(() => {
+      if (!this.begun) void this.load();
+    }, GREETING_MS);
   }
 
   private status(connected: boolean, silentMs: number): void {
@@ -177,7 +183,10 @@ class Feed {
     }
     this.runId = hello.run;
     this.page.connection.value = "live";
-    if (!hello.resumed) void this.load();
+    if (!hello.resumed) {
+      this.page.curves.greet();
+      void this.load();
+    }
   }
 
   private put(change: Change): void {
@@ -216,6 +225,7 @@ class Feed {
 
   private async load(): Promise<void> {
     const turn = {};
+    this.begun = true;
     this.loading = turn;
     const at = performance.now();
     try {

@@ -83,10 +83,24 @@ export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLay
   const picture = pixels(heat, Math.ceil(heat.rows.length * layout.rowHeight * ratio));
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(picture, layout.left, 0, layout.width, heat.rows.length * layout.rowHeight);
+  paintGone(ctx, heat, layout);
   paintOdd(ctx, heat, layout);
   paintLabels(ctx, heat, layout, xText);
   if (room > WIDE_PX) paintMeans(ctx, heat, layout, text);
   if (pointed !== null) paintPointed(ctx, heat, layout, pointed);
+}
+
+/** Rows of processes that have gone end where they did; among very many they are drawn larger than they are. */
+function paintGone(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout): void {
+  if (layout.rowHeight >= SEEN_PX) return;
+  heat.rows.forEach((row, i) => {
+    const cells = heat.cells[i];
+    if (row.isGone !== true || cells === undefined) return;
+    const y = (i + 0.5) * layout.rowHeight - SEEN_PX / 2;
+    ctx.fillStyle = palette().critical;
+    ctx.fillRect(layout.left, y, layout.width, SEEN_PX);
+    ctx.drawImage(pixels({ ...heat, cells: [cells] }, 1), layout.left, y, layout.width, SEEN_PX);
+  });
 }
 
 /** Among very many rows the odd one is drawn larger than it is, or nobody would see it. */
@@ -156,13 +170,18 @@ function paintLabels(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayo
   ctx.textBaseline = "middle";
   const odd = heat.rows.findIndex((row) => row.rank === heat.odd?.rank);
   const middle = (i: number) => Math.min(bottom - LINE_PX / 2, Math.max(LINE_PX / 2, (i + 0.5) * layout.rowHeight));
+  const marked = heat.rows.flatMap((row, i) => (i === odd || row.isGone === true ? [i] : []));
+  const kept = [...(odd >= 0 ? [odd] : []), ...marked].reduce<number[]>((all, i) => (all.some((other) => Math.abs(middle(other) - middle(i)) < LINE_PX) ? all : [...all, i]), []);
   let free = 0;
   heat.rows.forEach((row, i) => {
     const y = middle(i);
-    if (i === odd || y - LINE_PX / 2 < free || (odd >= 0 && Math.abs(y - middle(odd)) < LINE_PX)) return;
+    if (y - LINE_PX / 2 < free || kept.some((other) => Math.abs(y - middle(other)) < LINE_PX)) return;
     ctx.fillText(`rank ${row.rank}`, 0, y);
     free = y + LINE_PX / 2;
   });
+  ctx.fillStyle = colors.critical;
+  for (const i of kept) if (i !== odd) ctx.fillText(`✕ rank ${heat.rows[i]?.rank ?? ""}`, 0, middle(i));
+  ctx.fillStyle = colors.muted;
   if (odd >= 0) {
     ctx.fillStyle = colors.text;
     ctx.fillText(`▸ rank ${heat.rows[odd]?.rank ?? ""}`, 0, middle(odd));

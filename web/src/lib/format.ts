@@ -120,6 +120,11 @@ export function percent(ratio: number | null | undefined, digits = 0): string {
   return `${(ratio * 100).toFixed(digits)}${THIN}%`;
 }
 
+/** A rank's part of the batch: with more digits the smaller it is, so that those of a thousand ranks differ. */
+export function share(ratio: number | null | undefined): string {
+  return percent(ratio, ratio != null && ratio < 0.01 ? 3 : 1);
+}
+
 /** A rate, compact: `412`, `3.1 k`, `2.4 M`. */
 export function compact(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return UNKNOWN;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { PointsUpdate, SeriesAnswer } from "../wire/types.gen";
-import { baseOf, joined, marksOf, Tail, within } from "./columns";
+import { baseOf, joined, marksOf, settled, Tail, within } from "./columns";
 
 function answer(x: number[], count: number[], decimated = false): SeriesAnswer {
   return { metric: "loss", path: "root", x, mean: x.map((v) => v * 10), min: x, max: x, count, total_points: x.length, reduction: "mean", std: [], x_kind: "step", decimated, non_finite: [] };
@@ -68,4 +68,13 @@ describe("a base and its tail", () => {
     expect(within(entries, 2, 3).x).toEqual([1, 2, 3, 4]);
     expect(within(entries, 9, 10).x).toEqual([5]);
   });
+});
+
+it("the newest steps wait until most ranks have told them, for a while and a few steps only", () => {
+  const of = (count: number[]) => ({ x: count.map((_, i) => i), mean: [...count], min: [...count], max: [...count], count });
+  const lengths = [[8, 8, 3], [8, 8, 5, 1], [8, 8, 4], [8, 3, 3], [1024, 1024, 400, 20, 3, 1], [1], []].map((count) => settled(of(count)).x.length);
+  expect(lengths).toEqual([2, 3, 3, 3, 3, 1, 0]);
+  const tail = new Tail();
+  tail.take({ step: [1, 2], epoch: [null, null], time: [1, 2], mean: [1, 9], min: [1, 9], max: [1, 9], count: [8, 1], worst: [] });
+  expect([joined(null, tail, "step", 0, false).x, joined(null, tail, "relative", 0, false).x, joined(null, tail, "step", 0).x]).toEqual([[1], [1], [1, 2]]);
 });

@@ -121,11 +121,24 @@ function push(out: Entries, from: Entries, i: number): void {
   out.count.push(from.count[i] ?? 0);
 }
 
-/** Base and tail as one, each x once. */
-export function joined(base: Base | null, tail: Tail, axis: XAxis, origin: number): Entries {
-  const live = axis === "epoch" ? emptyEntries() : tail.entries(axis, origin);
+const UNSETTLED = 3;
+
+/** Without the newest few steps while most ranks that told the one before have not told them: their mean is no cohort's. */
+export function settled(entries: Entries): Entries {
+  let end = entries.count.length;
+  const least = end - UNSETTLED;
+  while (end > 1 && end > least && (entries.count[end - 1] ?? 0) * 2 < (entries.count[end - 2] ?? 0)) end -= 1;
+  if (end === entries.count.length) return entries;
+  const cut = <T,>(column: T[]): T[] => column.slice(0, end);
+  return { x: cut(entries.x), mean: cut(entries.mean), min: cut(entries.min), max: cut(entries.max), count: cut(entries.count) };
+}
+
+/** Base and tail as one, each x once. `isQuiet`: nothing more is coming, so the newest steps are all there will be. */
+export function joined(base: Base | null, tail: Tail, axis: XAxis, origin: number, isQuiet = true): Entries {
+  const whole = isQuiet ? (entries: Entries) => entries : settled;
+  if (axis === "step" && base !== null && !base.decimated) return whole(fuller(base, tail.entries(axis, origin)));
+  const live = axis === "epoch" ? emptyEntries() : whole(tail.entries(axis, origin));
   if (base === null) return live;
-  if (axis === "step" && !base.decimated) return fuller(base, live);
   const out: Entries = { x: [...base.x], mean: [...base.mean], min: [...base.min], max: [...base.max], count: [...base.count] };
   for (let i = 0; i < live.x.length; i++) if ((live.x[i] ?? 0) > base.upTo) push(out, live, i);
   return out;

@@ -27,6 +27,7 @@ const POINTS = 1000;
 const PARALLEL = 4;
 const TAIL_LIMIT = 2000;
 const POLL_MS = 3000;
+const QUIET_MS = 4000;
 
 /** One metric of one path on one axis. */
 export class Curve {
@@ -40,6 +41,9 @@ export class Curve {
   loading = false;
   loadedAt = -Infinity;
   users = 0;
+  /** Nothing has come for a while. */
+  quiet = true;
+  takenAt = -Infinity;
   private cached: { version: number; zoom: Zoom; entries: Entries; marks: Mark[] } | null = null;
 
   constructor(
@@ -53,7 +57,7 @@ export class Curve {
     const version = this.changed.value;
     if (this.cached !== null && this.cached.version === version && sameZoom(this.cached.zoom, zoom)) return this.cached;
     const base = zoom !== null && this.window !== null && sameZoom(this.window.zoom, zoom) ? this.window.base : this.base;
-    const all = joined(base, this.tail, this.axis, origin);
+    const all = joined(base, this.tail, this.axis, origin, this.quiet);
     const entries = zoom === null ? all : within(all, zoom[0], zoom[1]);
     this.cached = { version, zoom, entries, marks: marksOf(entries, base?.marks ?? []) };
     return this.cached;
@@ -74,6 +78,9 @@ export class Curves {
   private streamed = "root";
   private zoom: Zoom = null;
   private preloads: Curve[] = [];
+  /** The newest steps of every metric, as the stream began with them. */
+  private seed: PointsEvent | null = null;
+  private isGreeted = false;
   /** Nothing will come any more: what is there is as fine as it will be. */
   frozen = false;
 
@@ -93,6 +100,7 @@ export class Curves {
   use(curve: Curve): () => void {
     curve.users += 1;
     curve.wanted = true;
+    this.sow(curve);
     this.pump();
     return () => {
       curve.users -= 1;
@@ -112,8 +120,27 @@ export class Curves {
     this.pump();
   }
 
+  /** A stream begins: the points that come first are the newest steps of everything. */
+  greet(): void {
+    this.seed = null;
+    this.isGreeted = true;
+  }
+
+  /** What the stream began with is drawn at once; the rest follows when it is loaded. */
+  private sow(curve: Curve): void {
+    const update = this.seed?.metrics[curve.metric];
+    const isBare = curve.state === "empty" && curve.tail.length === 0 && curve.axis !== "epoch";
+    if (update === undefined || !isBare || curve.path !== this.streamed) return;
+    curve.tail.take(update);
+    curve.quiet = false;
+    curve.takenAt = performance.now();
+    curve.touch();
+  }
+
   /** Points of the streamed path. */
   take(event: PointsEvent): void {
+    if (this.isGreeted) this.seed = event;
+    this.isGreeted = false;
     for (const curve of this.byKey.values()) {
       const update = event.metrics[curve.metric];
       if (update === undefined || curve.path !== this.streamed) continue;
@@ -121,6 +148,8 @@ export class Curves {
         curve.stale = true;
       } else if (curve.loading || curve.base !== null || curve.state === "absent") {
         curve.tail.take(update);
+        curve.quiet = false;
+        curve.takenAt = performance.now();
         if (curve.state === "absent") curve.stale = true;
         curve.touch();
       }
@@ -129,6 +158,7 @@ export class Curves {
 
   /** A fresh stream on `path`: what its tails missed must be loaded. */
   restart(path: string): void {
+    if (path !== this.streamed) this.seed = null;
     this.streamed = path;
     for (const curve of this.byKey.values()) curve.stale = true;
     this.pump();
@@ -136,6 +166,11 @@ export class Curves {
 
   /** Called once a second: what is polled, and tails that grew long. */
   tick(nowMs: number): void {
+    for (const curve of this.byKey.values()) {
+      if (curve.quiet || nowMs - curve.takenAt < QUIET_MS) continue;
+      curve.quiet = true;
+      curve.touch();
+    }
     if (this.frozen) return;
     for (const curve of this.byKey.values()) {
       if (!curve.wanted || curve.loading) continue;

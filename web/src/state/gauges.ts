@@ -1,7 +1,7 @@
 // Resource samples over time: for each gauge one line a host or a rank.
 
 import type { ResourceRecord } from "../wire/types.gen";
-import { isOfHost } from "./load";
+import { isOfHost, mean, median } from "./load";
 import { isWithin } from "./view";
 
 export type Unit = "ratio" | "bytes" | "bytes/s" | "°C" | "W";
@@ -47,8 +47,14 @@ export interface GaugeLine {
 
 const MOST_LINES = 32;
 
-/** Lines of a gauge at or below a path, those with any value only. */
-export function gaugeLines(records: ResourceRecord[], gauge: Gauge, path: string, axis: "time" | "relative", origin: number): GaugeLine[] {
+export interface GaugeLines {
+  lines: GaugeLine[];
+  /** Those there are, drawn or not. */
+  total: number;
+}
+
+/** Lines of a gauge at or below a path, those with any value only; of very many the most different ones and some others. */
+export function gaugeLines(records: ResourceRecord[], gauge: Gauge, path: string, axis: "time" | "relative", origin: number): GaugeLines {
   const lines = new Map<string, GaugeLine>();
   for (const record of records) {
     if (gauge.of === "host" ? !isOfHost(record) : record.rank === null) continue;
@@ -59,7 +65,6 @@ export function gaugeLines(records: ResourceRecord[], gauge: Gauge, path: string
     const key = record.rank === null ? record.host : `rank${record.rank}`;
     let line = lines.get(key);
     if (line === undefined) {
-      if (lines.size >= MOST_LINES) continue;
       line = { key, label: record.rank === null ? record.host : `rank ${record.rank}`, x: [], values: [] };
       lines.set(key, line);
     }
@@ -68,5 +73,17 @@ export function gaugeLines(records: ResourceRecord[], gauge: Gauge, path: string
     line.x.push(x);
     line.values.push(value);
   }
-  return [...lines.values()];
+  return { lines: telling([...lines.values()]), total: lines.size };
+}
+
+/** Half of them those farthest from the usual, the others evenly taken; in their own order. */
+function telling(lines: GaugeLine[]): GaugeLine[] {
+  if (lines.length <= MOST_LINES) return lines;
+  const means = lines.map((line) => mean(line.values) ?? 0);
+  const usual = median(means) ?? 0;
+  const byDistance = [...lines.keys()].sort((a, b) => Math.abs((means[b] ?? 0) - usual) - Math.abs((means[a] ?? 0) - usual));
+  const far = new Set(byDistance.slice(0, MOST_LINES / 2));
+  const rest = [...lines.keys()].filter((i) => !far.has(i));
+  for (let i = 0; i < MOST_LINES / 2; i++) far.add(rest[Math.floor((i * rest.length) / (MOST_LINES / 2))] ?? 0);
+  return lines.filter((_, i) => far.has(i));
 }

@@ -10,6 +10,13 @@ const answer = {
   own: [[4, 4, 4], [1, 2, null]], data: [[0, 0, 0], [1, 1, 1]], wall: [[5, 5, 5], [5, 5, 5]],
 };
 
+it("a last column that many ranks had not told yet gives way to what this page has seen", () => {
+  const seen = new RankHistory();
+  seen.take(ranks, 2, 0);
+  seen.take(ranks, 3, 1100);
+  expect(stepRows(answer, seen, "own step", ranks, 100)[0]).toMatchObject({ x: [1, 2, 3], values: [1, 2, 1] });
+});
+
 it("rows hold the whole run by rank, whatever order the server has them in", () => {
   const rows = stepRows(answer, new RankHistory(), "own step", ranks, 100);
   expect(rows.map(({ rank, x, from, values }) => ({ rank, x, from, values }))).toEqual([
@@ -29,6 +36,12 @@ it("what the page has seen since goes on from there, without overlap and without
   expect(row?.x).toEqual([1, 2, 4, 4.6, 40]);
   expect(row?.from).toEqual([0, 1, 2, 4, 35]);
   expect(row?.values).toEqual([4, 4, 4, 2, 2]);
+});
+
+it("a rank that has gone has no value from then on", () => {
+  const history = new RankHistory();
+  history.take(asRanks([{ rank: 0, path: "p", state: "alive", own_step_seconds: 1 }, { rank: 1, path: "q", state: "failed", own_step_seconds: 2 }]), 1, 0);
+  expect([...(history.since(0)[0]?.ranks.keys() ?? [])]).toEqual([0]);
 });
 
 it("a long history is thinned and its spans stay closed", () => {

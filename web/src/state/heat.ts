@@ -7,6 +7,8 @@ export interface HeatRow {
   path: string;
   x: number[];
   values: (number | null)[];
+  /** Whether its process has gone. */
+  isGone?: boolean;
   /** Where each value's span began, when it holds for a span and not for a moment. */
   from?: number[];
 }

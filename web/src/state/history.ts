@@ -1,7 +1,7 @@
 // What the stream says of each rank right now, kept while the page is open: it goes on from where the server's heat map ends.
 
 import type { RankEntry } from "../wire/types.gen";
-import { ownStep } from "./standings";
+import { isGone, ownStep } from "./standings";
 
 const KEPT = 600;
 const EVERY_MS = 1000;
@@ -25,7 +25,7 @@ export class RankHistory {
     if (nowMs - this.lastMs < EVERY_MS) return;
     this.lastMs = nowMs;
     const before = this.moments[this.moments.length - 1]?.at ?? at - 1;
-    const entries = ranks.map((rank) => [rank.rank, { own: ownStep(rank), data: rank.phases["data"] ?? null, wall: rank.step_seconds }] as const);
+    const entries = ranks.flatMap((rank) => (isGone(rank) ? [] : [[rank.rank, { own: ownStep(rank), data: rank.phases["data"] ?? null, wall: rank.step_seconds }] as const]));
     this.moments.push({ at, from: Math.max(before, at - HOLDS_S), ranks: new Map(entries) });
     if (this.moments.length > KEPT) this.moments = this.moments.filter((_, i) => i % 2 === 0 || i > KEPT / 2).map(closed);
   }

@@ -2,7 +2,8 @@
 
 import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import { recall, recallSet, remember, rememberSet } from "../lib/remember";
-import type { GraphDocument, HeatAnswer, RankEntry, RunDocument } from "../wire/types.gen";
+import type { EventRecord, GraphDocument, HeatAnswer, MetricEntry, RankEntry, ResourceRecord, RunDocument } from "../wire/types.gen";
+import { domainOf, type Range } from "./domain";
 import { Curves, type SeriesSource, type Zoom } from "./curves";
 import { culpritOf, type Culprit } from "./ending";
 import type { Folds } from "./graph/fold";
@@ -53,14 +54,22 @@ export class Page {
   readonly run: ReadonlySignal<RunDocument | null> = computed(() => this.model.value.run);
   readonly isOver: ReadonlySignal<boolean> = computed(() => isOver(this.run.value));
   readonly path: ReadonlySignal<string> = computed(() => this.view.value.path);
+  // Parts of the model: whoever reads one is told when it has changed, and of nothing else.
+  /** Every rank. */
+  readonly everyone: ReadonlySignal<RankEntry[]> = computed(() => this.model.value.ranks);
+  readonly metrics: ReadonlySignal<MetricEntry[]> = computed(() => this.model.value.metrics);
+  readonly resources: ReadonlySignal<ResourceRecord[]> = computed(() => this.model.value.resources);
   /** Ranks at or below the path. */
   readonly ranks: ReadonlySignal<RankEntry[]> = computed(() => {
     const path = this.path.value;
-    return this.model.value.ranks.filter((rank) => isWithin(rank.path, path));
+    return this.everyone.value.filter((rank) => isWithin(rank.path, path));
   });
+  readonly events: ReadonlySignal<EventRecord[]> = computed(() => this.model.value.events);
   /** Whose end was the job's, once it has failed. */
-  readonly culprit: ReadonlySignal<Culprit | null> = computed(() => culpritOf(this.run.value, this.model.value.ranks, this.model.value.events));
-  readonly metricNames: ReadonlySignal<string[]> = stable(() => this.model.value.metrics.map((metric) => metric.name));
+  readonly culprit: ReadonlySignal<Culprit | null> = computed(() => culpritOf(this.run.value, this.everyone.value, this.events.value));
+  /** What the x axis shows when nobody zoomed. */
+  readonly range: ReadonlySignal<Range> = stable(() => [...domainOf(this.model.value, this.view.value.x)] as const);
+  readonly metricNames: ReadonlySignal<string[]> = stable(() => this.metrics.value.map((metric) => metric.name));
 
   constructor(
     readonly mode: Mode,
@@ -140,11 +149,11 @@ export function toggled(set: ReadonlySet<string>, item: string): ReadonlySet<str
 }
 
 /** A computed list that keeps its identity while its elements stay the same. */
-function stable(compute: () => string[]): ReadonlySignal<string[]> {
-  let last: string[] = [];
+function stable<T extends readonly (string | number)[]>(compute: () => T): ReadonlySignal<T> {
+  let last: T | null = null;
   return computed(() => {
     const next = compute();
-    if (next.length === last.length && next.every((item, i) => item === last[i])) return last;
+    if (last !== null && next.length === last.length && next.every((item, i) => item === last?.[i])) return last;
     last = next;
     return next;
   });

@@ -31,6 +31,18 @@ export function slowestOf(ranks: RankEntry[]): RankEntry | null {
   return own > usual * SLOW_RATIO && own - usual > step * SLOW_SHARE ? slowest : null;
 }
 
+/** Whether its process is no more, or nothing is known of it any more. */
+export function isGone(rank: RankEntry): boolean {
+  return rank.state === "failed" || rank.state === "lost";
+}
+
+const OTHER_SHARE = 0.03;
+
+/** Whether another share of the batch is different enough to be worth a word. */
+export function isOtherShare(share: number | null, suggested: number): boolean {
+  return share === null || Math.abs(suggested - share) > OTHER_SHARE * share;
+}
+
 function keyOf(rank: RankEntry, column: Column): number | null {
   switch (column) {
     case "rank":

@@ -3,6 +3,7 @@
 import type { HeatAnswer, RankEntry } from "../wire/types.gen";
 import type { HeatRow } from "./heat";
 import type { RankHistory } from "./history";
+import { isGone } from "./standings";
 
 export const STEP_TIMES = ["own step", "data wait", "whole step"] as const;
 export type StepTime = (typeof STEP_TIMES)[number];
@@ -15,7 +16,7 @@ export function isStepTime(choice: string): choice is StepTime {
 
 /** A row a rank, x in seconds since `origin`; a value holds from the one before it. */
 export function stepRows(answer: HeatAnswer | null, history: RankHistory, what: StepTime, ranks: RankEntry[], origin: number): HeatRow[] {
-  const ends = (answer?.time ?? []).map((time) => time - origin);
+  const ends = (answer?.time ?? []).slice(0, wholeColumns(answer, history, what, origin)).map((time) => time - origin);
   const begins = ends.map((end, i) => (i === 0 ? Math.max(0, end - ((ends[1] ?? end) - end)) : (ends[i - 1] ?? end)));
   const last = ends[ends.length - 1] ?? -Infinity;
   const places = new Map((answer?.ranks ?? []).map((rank, i) => [rank, i]));
@@ -26,9 +27,22 @@ export function stepRows(answer: HeatAnswer | null, history: RankHistory, what: 
     return {
       rank: rank.rank,
       path: rank.path,
+      isGone: isGone(rank),
       x: [...ends, ...seen.map(({ at }) => at)],
       from: [...begins, ...seen.map(({ from }) => from)],
       values: [...ends.map((_, i) => whole?.[i] ?? null), ...seen.map(({ ranks: then }) => then.get(rank.rank)?.[COLUMNS[what]] ?? null)],
     };
   });
+}
+
+const PATCHY = 0.05;
+
+/** Columns of the answer, without a last one that many ranks had not told yet, where this page has seen that stretch itself. */
+function wholeColumns(answer: HeatAnswer | null, history: RankHistory, what: StepTime, origin: number): number {
+  const count = answer?.time.length ?? 0;
+  const begin = answer?.time[count - 2];
+  if (answer === null || begin === undefined) return count;
+  const untold = answer[COLUMNS[what]].filter((row) => row[count - 1] === null && row[count - 2] !== null).length;
+  const first = history.since(begin - origin)[0];
+  return untold > answer.ranks.length * PATCHY && first !== undefined && first.from <= begin - origin ? count - 1 : count;
 }

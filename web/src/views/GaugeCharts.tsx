@@ -15,17 +15,17 @@ export function GaugeCharts() {
   const page = usePage();
   const crosshair = useMemo(() => new Crosshair(), []);
   const x = page.view.value.x === "time" ? "time" : "relative";
-  const { resources } = page.model.value;
+  const resources = page.resources.value;
   const origin = page.run.value?.started_at ?? 0;
   const path = page.path.value;
   const charts = useMemo(
-    () => GAUGES.map((gauge) => ({ gauge, lines: gaugeLines(resources, gauge, path, x, origin) })).filter(({ lines }) => lines.length > 0),
+    () => GAUGES.map((gauge) => ({ gauge, ...gaugeLines(resources, gauge, path, x, origin) })).filter(({ lines }) => lines.length > 0),
     [resources, path, x, origin],
   );
   return (
     <div class="grid">
-      {charts.map(({ gauge, lines }) => (
-        <GaugeChart key={gauge.key} gauge={gauge} lines={lines} crosshair={crosshair} x={x} />
+      {charts.map(({ gauge, lines, total }) => (
+        <GaugeChart key={gauge.key} gauge={gauge} lines={lines} total={total} crosshair={crosshair} x={x} />
       ))}
     </div>
   );
@@ -45,16 +45,16 @@ export function unitFormat(unit: Unit): (value: number) => string {
   }
 }
 
-function GaugeChart({ gauge, lines, crosshair, x }: { gauge: Gauge; lines: GaugeLine[]; crosshair: Crosshair; x: "time" | "relative" }) {
+function GaugeChart({ gauge, lines, total, crosshair, x }: { gauge: Gauge; lines: GaugeLine[]; total: number; crosshair: Crosshair; x: "time" | "relative" }) {
   const page = usePage();
   const ref = useRef<HTMLElement>(null);
   const isInView = useInView(ref);
   const isDrawn = usePrinting() || isInView;
   const solo = useSignal<string | null>(null);
   const index = useSignal<number | null>(null);
-  const domain = domainOf(page.model.value, x);
-  const range = (page.view.value.x === x ? page.view.value.zoom : null) ?? domain;
-  const picture = useMemo(() => pictureOfLines(lines, solo.value), [lines, solo.value, page.theme.value, page.scheme.value]);
+  const isSame = page.view.value.x === x;
+  const range = (isSame ? page.view.value.zoom : null) ?? (isSame ? page.range.value : domainOf(page.model.value, x));
+  const picture = useMemo(() => pictureOfLines(isDrawn ? lines : [], solo.value), [isDrawn, lines, solo.value, page.theme.value, page.scheme.value]);
   const yFormat = unitFormat(gauge.unit);
   const frame = useMemo(
     () => ({ xKind: x, range, at: null, yFormat, inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
@@ -64,7 +64,7 @@ function GaugeChart({ gauge, lines, crosshair, x }: { gauge: Gauge; lines: Gauge
     <article ref={ref} class="chart" aria-label={gauge.title}>
       <div class="chart-head">
         <h3 class="chart-name">{gauge.title}</h3>
-        <span class="chart-unit">{gauge.of === "host" ? "by host" : "by rank"}</span>
+        <span class="chart-unit">{gauge.of === "host" ? "by host" : "by rank"}{total > lines.length && ` · ${lines.length} of ${format.count(total)}, the most different among them`}</span>
       </div>
       {isDrawn && (
         <>

@@ -7,7 +7,7 @@ import { GAUGES, unitOf } from "../state/gauges";
 import { heatOf, withOdd, type Heat, type HeatRow } from "../state/heat";
 import type { Page } from "../state/page";
 import { spreadOf } from "../state/spread";
-import { ordered, ownStep } from "../state/standings";
+import { isGone, ordered, ownStep } from "../state/standings";
 import { isStepTime, stepRows } from "../state/steptimes";
 import type { RankEntry } from "../wire/types.gen";
 import { usePage } from "./context";
@@ -125,7 +125,7 @@ function valueFormat(choice: string): (value: number) => string {
 /** Where a gauge's rows come from: the steps' own times, samples, or the ranks' own curves. */
 function useRows(choice: string, ranks: RankEntry[], lead: string | null): HeatRow[] {
   const page = usePage();
-  const { resources, ranksAt } = page.model.value;
+  const resources = page.resources.value;
   const origin = page.run.value?.started_at ?? 0;
   const answer = page.heat.value;
   const curves = useMemo(
@@ -142,14 +142,14 @@ function useRows(choice: string, ranks: RankEntry[], lead: string | null): HeatR
     if (choice !== "metric") return sampleRows(choice, page, ranks, origin);
     return curves.map(({ rank, curve }) => {
       const { entries } = curve.view(null, origin);
-      return { rank: rank.rank, path: rank.path, x: entries.x, values: entries.mean };
+      return { rank: rank.rank, path: rank.path, isGone: isGone(rank), x: entries.x, values: entries.mean };
     });
-  }, [choice, ranks.length, origin, choice === "metric" ? versions : isStepTime(choice) ? ranksAt : resources, answer]);
+  }, [choice, ranks.length, origin, choice === "metric" ? versions : isStepTime(choice) ? ranks : resources, answer]);
 }
 
 function sampleRows(key: string, page: Page, ranks: RankEntry[], origin: number): HeatRow[] {
   const gauge = RANK_GAUGES.find((one) => one.key === key);
-  const rows = new Map<number, HeatRow>(ranks.map((rank) => [rank.rank, { rank: rank.rank, path: rank.path, x: [], values: [] }]));
+  const rows = new Map<number, HeatRow>(ranks.map((rank) => [rank.rank, { rank: rank.rank, path: rank.path, isGone: isGone(rank), x: [], values: [] }]));
   for (const record of page.model.peek().resources) {
     const row = record.rank === null ? undefined : rows.get(record.rank);
     const value = gauge?.read(record) ?? null;

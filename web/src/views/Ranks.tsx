@@ -2,6 +2,7 @@ import { slowestOf } from "../state/standings";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
 import { HeatMap } from "./HeatMap";
+import { NotWell } from "./NotWell";
 import { useOrdering } from "./order";
 import { PhaseKey } from "./PhaseBar";
 import { allColumns } from "./rankColumns";
@@ -18,6 +19,7 @@ export function Ranks() {
   }
   return (
     <>
+    <NotWell ranks={ranks} />
     {ranks.length > 1 && <HeatMap />}
     <section class="panel" aria-label="Ranks">
       <header class="panel-head">

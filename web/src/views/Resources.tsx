@@ -6,21 +6,26 @@ import type { GpuSample, RankEntry, ResourceRecord } from "../wire/types.gen";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
 import { GaugeCharts } from "./GaugeCharts";
+import { HostTable } from "./HostTable";
 import { Meter } from "./Meter";
 import { Name } from "./Name";
 import { PathLink } from "./Trail";
 import { ratio } from "./Vitals";
 
+/** So many hosts have a card each; more are lines of a table. */
+const MOST_CARDS = 16;
+
 /** Is the hardware used? Bars for now, curves over time. */
 export function Resources() {
   const page = usePage();
   useEffect(() => void page.requests.resources("root").catch(() => undefined), []);
-  const { resources } = page.model.value;
+  const resources = page.resources.value;
   const path = page.path.value;
   const ranks = page.ranks.value;
   const below = new Set(ranks.map((rank) => rank.host));
   const hosts = [...latestOfHosts(resources).values()].filter((host) => path === "root" || below.has(host.host));
-  const withoutHost = ranks.filter((rank) => !hosts.some((host) => host.host === rank.host));
+  const sampled = new Set(hosts.map((host) => host.host));
+  const withoutHost = ranks.filter((rank) => rank.host === null || !sampled.has(rank.host));
   if (hosts.length === 0 && resources.length === 0) {
     return (
       <Empty title="No sample yet">
@@ -30,10 +35,10 @@ export function Resources() {
   }
   return (
     <section aria-label="Resources">
+      {hosts.length > MOST_CARDS && <HostTable hosts={hosts} ranks={ranks} />}
       <div class="hosts">
-        {hosts.map((host) => (
-          <HostCard key={host.path} host={host} ranks={ranks.filter((rank) => rank.host === host.host)} />
-        ))}
+        {hosts.length <= MOST_CARDS &&
+          hosts.map((host) => <HostCard key={host.path} host={host} ranks={ranks.filter((rank) => rank.host === host.host)} />)}
         {withoutHost.length > 0 && hosts.length > 0 && (
           <p class="panel-note">No sample from the hosts of {withoutHost.length} ranks.</p>
         )}

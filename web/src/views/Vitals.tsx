@@ -3,7 +3,8 @@ import { isWithin } from "../state/view";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { latestOfHosts, loadOf, sum } from "../state/load";
-import type { MetricEntry, RankEntry } from "../wire/types.gen";
+import { formatView } from "../state/view";
+import type { MetricEntry, RankCounts, RankEntry } from "../wire/types.gen";
 import { elapsedSeconds, etaSeconds, standingSeconds } from "./clocks";
 import { usePage } from "./context";
 import { Meter } from "./Meter";
@@ -56,11 +57,32 @@ function Alive() {
         <small> / {format.count(world)}</small>
       </span>
       <span class="vital-note">
-        <RankDots ranks={page.model.value.ranks} />
+        <RankDots ranks={page.everyone.value} />
+        <NotAlive counts={counts} />
         {hosts > 0 && <span>{hosts === 1 ? "1 host" : `${hosts} hosts`}</span>}
         {(run?.generation ?? 0) > 0 && <span> · generation {run?.generation}</span>}
       </span>
     </Vital>
+  );
+}
+
+/** How many are not alive, and how. */
+function NotAlive({ counts }: { counts: RankCounts | undefined }) {
+  const page = usePage();
+  const bad = counts === undefined ? [] : (["failed", "lost", "late"] as const).filter((state) => counts[state] > 0);
+  if (bad.length === 0) return null;
+  return (
+    <a
+      class="vital-bad"
+      href={formatView({ ...page.view.value, tab: "ranks" })}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        page.show({ tab: "ranks" }, true);
+      }}
+    >
+      {bad.map((state) => `${format.count(counts?.[state])} ${state}`).join(", ")}
+    </a>
   );
 }
 
@@ -82,7 +104,7 @@ function Progress() {
   const page = usePage();
   const run = page.run.value;
   const hasEpoch = run?.epoch != null;
-  const step = run?.step ?? latestStep(page.model.value.metrics);
+  const step = run?.step ?? latestStep(page.metrics.value);
   return (
     <Vital label="Progress">
       <span class="vital-figure">
@@ -161,8 +183,7 @@ function Throughput() {
 
 function Hardware() {
   const page = usePage();
-  const model = page.model.value;
-  const hosts = [...latestOfHosts(model.resources).values()].filter((host) => isWithin(page.path.value, host.path) || isWithin(host.path, page.path.value));
+  const hosts = [...latestOfHosts(page.resources.value).values()].filter((host) => isWithin(page.path.value, host.path) || isWithin(host.path, page.path.value));
   const load = loadOf(page.ranks.value, hosts);
   const hasGpu = load.gpu !== null || load.vramUsed !== null;
   return (

@@ -3,6 +3,7 @@ import * as format from "../lib/format";
 import { plain, sentence } from "../lib/text";
 import { comparison, findingsAt } from "../state/diagnosis";
 import { partsOf, phaseNames } from "../state/phases";
+import { isOtherShare } from "../state/standings";
 import type { Diagnosis, SharePart, Verdict } from "../wire/types.gen";
 import { usePage } from "./context";
 import { Icon } from "./Icon";
@@ -68,7 +69,7 @@ function Known({ diagnosis }: { diagnosis: Diagnosis }) {
   const page = usePage();
   const { active, over } = findingsAt(diagnosis, page.path.value);
   const elsewhere = active.length > 0 ? undefined : diagnosis.verdicts.find((verdict) => verdict.active);
-  const isAlone = page.model.value.ranks.length < 2;
+  const isAlone = page.everyone.value.length < 2;
   return (
     <div class="why-body">
       <JobPhases diagnosis={diagnosis} />
@@ -193,17 +194,19 @@ function ModuleLink({ name }: { name: string }) {
 
 /** The split of the batch that would equalise the ranks' times, those that change most first. */
 function Balance({ parts }: { parts: SharePart[] }) {
-  const most = [...parts].sort((a, b) => Math.abs(b.suggested - b.share) - Math.abs(a.suggested - a.share)).slice(0, 4);
+  const telling = parts.filter(({ share, suggested }) => isOtherShare(share, suggested));
+  const most = telling.sort((a, b) => Math.abs(b.suggested - b.share) - Math.abs(a.suggested - a.share)).slice(0, 4);
+  if (most.length === 0) return null;
   return (
     <p class="why-balance">
       <strong>Another split of the batch would even them out:</strong>{" "}
       {most.map(({ rank, share, suggested }, i) => (
         <span key={rank} class="figure">
-          rank {rank} {format.percent(share, 1)} → {format.percent(suggested, 1)}
+          rank {rank} {format.share(share)} → {format.share(suggested)}
           {i < most.length - 1 && ", "}
         </span>
       ))}
-      {parts.length > most.length && " …"}
+      {telling.length > most.length ? " …" : parts.length > most.length && ", all others a little more or less"}
     </p>
   );
 }

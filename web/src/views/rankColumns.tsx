@@ -3,9 +3,10 @@ import { plain } from "../lib/text";
 import { takenAlong } from "../state/ending";
 import type { Page } from "../state/page";
 import { phaseNames } from "../state/phases";
-import { ownStep } from "../state/standings";
+import { isOtherShare, ownStep } from "../state/standings";
 import type { RankEntry } from "../wire/types.gen";
 import { ageSeconds } from "./clocks";
+import { usePage } from "./context";
 import { Icon } from "./Icon";
 import { Name } from "./Name";
 import { PathLink } from "./Trail";
@@ -22,7 +23,7 @@ export function standingColumns(page: Page, ranks: RankEntry[], slowest: number 
     { key: "own", title: "own step", about: "Mean time of a step without waiting for peers", cell: (rank) => <OwnStep rank={rank} /> },
     { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => <Share rank={rank} isBrief={isBrief} /> },
     { key: "throughput", title: "samples/s", about: "Samples per second of own working time", cell: (rank) => format.compact(rank.throughput) },
-    { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => format.age(ageSeconds(page, rank)) },
+    { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => <Age rank={rank} /> },
     { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} page={page} /> },
   ];
   const shown = page.isOver.value ? columns.filter((column) => column.key !== "age") : columns;
@@ -43,6 +44,11 @@ export function allColumns(page: Page, ranks: RankEntry[], slowest: number | nul
     { key: "offset", title: "clock", about: "Its wall clock against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
     { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation },
   ];
+}
+
+/** Ticks on its own: the table around it is drawn anew only when something came. */
+function Age({ rank }: { rank: RankEntry }) {
+  return <>{format.age(ageSeconds(usePage(), rank))}</>;
 }
 
 function memory(rank: RankEntry): string {
@@ -84,9 +90,9 @@ function Mark({ verdict, isSlowest, isBrief }: { verdict: string | null; isSlowe
 
 /** With the share that would equalise the ranks' times, where another one is worth it. */
 function Share({ rank, isBrief }: { rank: RankEntry; isBrief: boolean }) {
-  const share = format.percent(rank.batch_share, 1);
-  if (rank.suggested_share === null) return <>{share}</>;
-  const suggested = format.percent(rank.suggested_share, 1);
+  const share = format.share(rank.batch_share);
+  if (rank.suggested_share === null || !isOtherShare(rank.batch_share, rank.suggested_share)) return <>{share}</>;
+  const suggested = format.share(rank.suggested_share);
   const isLess = rank.batch_share !== null && rank.suggested_share < rank.batch_share;
   return (
     <span title={`${suggested} would equalise the ranks' times`}>
