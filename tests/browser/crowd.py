@@ -77,7 +77,7 @@ class Ranks:
     """All ranks and their agent; `run` until told to end."""
 
     def __init__(self, job: Job, controller: ControllerUnderTest) -> None:
-        self.job, self.over = job, threading.Event()
+        self.job, self.over, self.is_resting = job, threading.Event(), False
         self.names = job.named()
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, job.ranks + 100)
@@ -250,7 +250,8 @@ class Ranks:
             sampled = time.monotonic() if is_sampled else sampled
             for at in range(SLICES):
                 for rank in self.ranks[at::SLICES]:
-                    self.log(rank, self.step, 1, define=False)
+                    if not self.is_resting:
+                        self.log(rank, self.step, 1, define=False)
                     self.beat(rank, self.step)
                     if is_sampled:
                         self.sample(rank, self.step)
@@ -259,6 +260,12 @@ class Ranks:
                 due = began + (self.step - start + (at + 1) / SLICES) / self.job.hz
                 self.over.wait(max(0.0, due - time.monotonic()))
             self.step += 1
+
+    def obey(self) -> None:
+        """Do what standard input says, until it ends."""
+        for line in sys.stdin:
+            self.is_resting = line.strip() == "rest"
+        self.over.set()
 
     def close(self) -> None:
         for rank in (*self.ranks, self.agent):
@@ -288,6 +295,12 @@ class Crowd:
         self.url: str = self.said["url"]
         self.controller: int = self.said["pid"]
 
+    def rest(self) -> None:
+        """Every rank goes on living and makes no step any more."""
+        assert self.process.stdin
+        self.process.stdin.write(b"rest\n")
+        self.process.stdin.flush()
+
     def close(self) -> None:
         """End it; idempotent."""
         for pipe in (self.process.stdin, self.process.stdout):
@@ -303,7 +316,7 @@ def main() -> int:
     job = msgspec.json.decode(sys.stdin.readline(), type=Job)
     controller = ControllerUnderTest(options.directory)
     ranks = Ranks(job, controller)
-    threading.Thread(target=lambda: (sys.stdin.read(), ranks.over.set()), daemon=True).start()
+    threading.Thread(target=ranks.obey, daemon=True).start()
     try:
         ranks.begin()
         print(

@@ -1,6 +1,8 @@
 """The page over runs that are very large: what it draws is bounded by what is seen, and what is odd is seen."""
 
+import json
 import re
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -100,6 +102,33 @@ def test_a_page_that_lives_asks_for_little(begin: Begin, page: Page) -> None:
     assert len(asked) <= 10, asked
 
 
+def test_a_tab_that_was_asleep_has_every_step_once(begin: Begin, page: Page) -> None:
+    """Steps are numbered from 0, so the n-th point is step n - 1 unless one is missing or told twice."""
+    crowd = begin(Job(ranks=2, metrics=1, history=30, hz=40))
+    page.goto(crowd.url)
+    plot = chart(page, "loss").get_by_role("img")
+    expect(plot).to_have_attribute("aria-label", re.compile("points"))
+    session = page.context.new_cdp_session(page)
+    session.send("Page.setWebLifecycleState", {"state": "frozen"})
+    slept = last_step(crowd)
+    wait_for(lambda: last_step(crowd) >= slept + 400, "four hundred steps", 60)
+    session.send("Page.setWebLifecycleState", {"state": "active"})
+
+    def count() -> int:
+        return int(re.findall(r"([\d\s]+) points", plot.get_attribute("aria-label") or "0 points")[0])
+
+    wait_for(lambda: count() >= slept + 400, "what was missed", 30)
+    crowd.rest()
+    wait_for(lambda: count() == last_step(crowd) + 1, "the last step", 30)
+    plot.press("ArrowLeft")
+    expect(chart(page, "loss")).to_contain_text(re.compile(rf"step {count() - 1:,}".replace(",", r"\D")))
+
+
+def last_step(crowd: Crowd) -> int:
+    with urllib.request.urlopen(crowd.url + "api/v1/metrics", timeout=10) as answer:
+        return int(json.loads(answer.read())[0]["last_step"])
+
+
 SPIKE_AT = 1_234_567
 DRAWN = """(element) => {
     const canvas = element.querySelector("canvas");
@@ -109,7 +138,8 @@ DRAWN = """(element) => {
     const columns = new Set();
     for (let i = 0; i < pixels.length; i += 4)
         if (pixels[i + 3] > 20 && pixels[i + 2] - pixels[i] > 30) columns.add((i / 4) % width);
-    return [...columns].map((column) => column / width);
+    const labels = 60 * devicePixelRatio;
+    return [...columns].filter((column) => column > labels).sort((a, b) => a - b).map((column) => column / width);
 }"""
 """Where something of the curve's colour lies in the upper part of a chart, as parts of its width."""
 

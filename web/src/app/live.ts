@@ -24,9 +24,11 @@ import {
   asRun,
   asSeries,
 } from "../wire/guards";
+import type { ResourceRecord } from "../wire/types.gen";
 
 const FLUSH_MS = 100;
 const GREETING_MS = 400;
+const SAMPLES_MS = 1000;
 const METRICS_MS = 15_000;
 const EAGER_RESOURCES_RANKS = 64;
 /** A page that opens on a run that is over draws first, and keeps everything then. */
@@ -81,6 +83,10 @@ class Feed {
   /** While the whole state is being loaded, what streams in waits: it is newer. */
   private loading: object | null = null;
   private metricsAt = 0;
+  /** Samples that wait to be shown. */
+  private samples: ResourceRecord[] = [];
+  private sampledAt = -Infinity;
+  private sampler: ReturnType<typeof setTimeout> | undefined;
   /** Whether anything was asked for yet. */
   private begun = false;
   private runId: string | null = null;
@@ -170,7 +176,8 @@ class Feed {
         this.put({ kind: "events", events: [asEvent(value)] });
         break;
       case "resources":
-        this.put({ kind: "resources", records: asResources(value), fresh: false });
+        this.samples.push(...asResources(value));
+        this.schedule(this.flushAt + FLUSH_MS);
         break;
     }
   }
@@ -191,9 +198,13 @@ class Feed {
 
   private put(change: Change): void {
     this.pending.push(change);
+    this.schedule(this.flushAt + FLUSH_MS);
+  }
+
+  private schedule(at: number): void {
     if (this.scheduled) return;
     this.scheduled = true;
-    const wait = Math.max(0, this.flushAt + FLUSH_MS - performance.now());
+    const wait = Math.max(0, at - performance.now());
     setTimeout(() => {
       // A hidden page gets no frames; its title goes on.
       if (document.hidden) this.flush();
@@ -207,8 +218,26 @@ class Feed {
     this.flushAt = performance.now();
     const changes = this.pending;
     this.pending = [];
+    this.sampleNow();
     if (changes.length > 0) this.page.change(changes);
     this.refreshMetrics(changes);
+  }
+
+  /** Very many hosts are sampled all the time, each seldom: what came is shown once a second. */
+  private sampleNow(): void {
+    if (this.samples.length === 0) return;
+    const due = this.sampledAt + SAMPLES_MS;
+    if (performance.now() < due) {
+      this.sampler ??= setTimeout(() => {
+        this.sampler = undefined;
+        this.schedule(0);
+      }, due - performance.now());
+      return;
+    }
+    this.sampledAt = performance.now();
+    const records = this.samples;
+    this.samples = [];
+    this.page.change([{ kind: "resources", records, fresh: false }]);
   }
 
   /** A name never seen brings its unit and reduction from the server, and counts are brought up to date now and then. */

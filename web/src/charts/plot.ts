@@ -180,7 +180,9 @@ function columnsOf(picture: Picture): Column[] {
 }
 
 function seriesOf(picture: Picture, colors: ReturnType<typeof palette>): uPlot.Series[] {
-  const edge: uPlot.Series = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: false };
+  // A band's edge is drawn, or an extreme one point wide would be too faint to see.
+  const edgeColor = tint(colors.lines[picture.band?.color ?? 0] ?? "", EDGE_ALPHA);
+  const edge: uPlot.Series = { stroke: edgeColor, width: 1, points: { show: false }, spanGaps: false };
   const band = picture.band === null ? [] : [edge, edge];
   const lines = picture.lines.map((line): uPlot.Series => {
     const stroke = tint(colors.lines[line.color % colors.lines.length] ?? "", line.alpha);
@@ -206,6 +208,7 @@ function seriesOf(picture: Picture, colors: ReturnType<typeof palette>): uPlot.S
 }
 
 const FEW = 24;
+const EDGE_ALPHA = 0.5;
 
 function isFew(values: Column, from: number, to: number): boolean {
   return to - from < FEW && values.length > 0;
