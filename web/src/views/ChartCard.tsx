@@ -94,7 +94,7 @@ function Drawn({ metric, crosshair, range }: Props) {
           picture={picture}
           frame={frame}
           crosshair={crosshair}
-          label={spoken(metric, picture, entries.mean)}
+          label={spoken(metric, picture, entries)}
           onPoint={(point) => (index.value = point)}
           onZoom={(low, high) => page.zoomTo([low, high])}
           onReset={() => page.zoomTo(null)}
@@ -152,9 +152,9 @@ function Reading({ picture, index, x, isSaid }: { picture: Picture; index: numbe
   );
 }
 
-function spoken(metric: MetricEntry, picture: Picture, values: (number | null)[]): string {
-  const last = format.metric(lastOf(values));
-  const known = values.filter((value): value is number => value !== null && Number.isFinite(value));
+function spoken(metric: MetricEntry, picture: Picture, { mean, min, max }: Entries): string {
+  const last = format.metric(lastOf(mean));
+  const known = [...min, ...max].filter((value): value is number => value !== null && Number.isFinite(value));
   const span = known.length > 1 ? `, between ${format.metric(known.reduce((a, b) => Math.min(a, b)))} and ${format.metric(known.reduce((a, b) => Math.max(a, b)))}` : "";
   const marks = picture.marks.length > 0 ? `, ${picture.marks.length} not finite` : "";
   return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${span}${marks}. Arrow keys move the crosshair.`;
