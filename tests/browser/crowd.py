@@ -237,7 +237,7 @@ class Ranks:
                 value=value.astype("<f8").tobytes(),
             )
             rank.send(message)
-            while rank.seq - rank.acknowledged > 16:
+            while rank.seq - rank.acknowledged > 4:
                 rank.pump()
                 time.sleep(0.002)
 
