@@ -103,7 +103,7 @@ def test_a_page_that_lives_asks_for_little(begin: Begin, page: Page) -> None:
 
 
 def test_a_tab_that_was_asleep_has_every_step_once(begin: Begin, page: Page) -> None:
-    """Steps are numbered from 0, so the n-th point is step n - 1 unless one is missing or told twice."""
+    """Steps are numbered from 0: there are as many points as steps, unless one is missing or told twice."""
     crowd = begin(Job(ranks=2, metrics=1, history=30, hz=40))
     page.goto(crowd.url)
     plot = chart(page, "loss").get_by_role("img")
@@ -119,9 +119,7 @@ def test_a_tab_that_was_asleep_has_every_step_once(begin: Begin, page: Page) -> 
 
     wait_for(lambda: count() >= slept + 400, "what was missed", 30)
     crowd.rest()
-    wait_for(lambda: count() == last_step(crowd) + 1, "the last step", 30)
-    plot.press("ArrowLeft")
-    expect(chart(page, "loss")).to_contain_text(re.compile(rf"step {count() - 1:,}".replace(",", r"\D")))
+    wait_for(lambda: count() == last_step(crowd) + 1, "every step once", 30)
 
 
 def last_step(crowd: Crowd) -> int:
@@ -186,14 +184,10 @@ def assert_spike(page: Page, part: float) -> float:
     middle = (columns[0] + columns[-1]) / 2
     box = plot.bounding_box()
     assert box
-    y = box["y"] + box["height"] / 2
-
-    def is_read() -> bool:
-        for offset in (0, -1, 1, -2, 2, -4, 4):
-            page.mouse.move(box["x"] + box["width"] * middle + offset, y)
-            if re.search(r"1\D?000\.00", card.inner_text()):
-                return True
-        return False
-
-    wait_for(is_read, "the spike's value in the read-out")
-    return middle
+    page.mouse.move(box["x"] + box["width"] * middle - 4, box["y"] + box["height"] / 2)
+    plot.focus()
+    for _ in range(40):  # several entries lie on one pixel: the arrow keys go from one to the next
+        if re.search(r"1\D?000\.00", card.inner_text()):
+            return middle
+        plot.press("ArrowRight")
+    raise AssertionError(f"the spike is not read out: {card.inner_text()!r}")
