@@ -186,7 +186,7 @@ def assert_spike(page: Page, part: float) -> float:
     assert box
     page.mouse.move(box["x"] + box["width"] * middle - 4, box["y"] + box["height"] / 2)
     plot.focus()
-    for _ in range(40):  # several entries lie on one pixel: the arrow keys go from one to the next
+    for _ in range(150):  # several entries lie on one pixel: the arrow keys go from one to the next
         if re.search(r"1\D?000\.00", card.inner_text()):
             return middle
         plot.press("ArrowRight")
