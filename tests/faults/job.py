@@ -71,6 +71,7 @@ class WatchedTraining:
 
     Args:
         directory: Where everything lies.
+        hogs: Seconds from the start for which it holds every descriptor that it may have but `spare`.
         steps: How many; None: until `end`, with the light model.
         runs: Folder of the run folders; None: `directory`.
         prefix: Before the controller's command.
@@ -86,6 +87,8 @@ class WatchedTraining:
         *,
         exits: int = 0,
         stubborn: bool = False,
+        hogs: float = 0.0,
+        spare: int = 0,
         runs: Path | None = None,
         prefix: tuple[str, ...] = (),
         controller_env: Mapping[str, str] = MappingProxyType({}),
@@ -102,7 +105,21 @@ class WatchedTraining:
         self._before = set(_kept_files(directory))
         length += ["--count", str(self._count), *(["--stubborn"] if stubborn else [])]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(TRAIN), *length, "--hz", str(hz), "--exit", str(exits)],
+            [
+                sys.executable,
+                "-W",
+                "error",
+                str(TRAIN),
+                *length,
+                "--hz",
+                str(hz),
+                "--exit",
+                str(exits),
+                "--hog",
+                str(hogs),
+                "--spare",
+                str(spare),
+            ],
             cwd=directory,
             env=clean_environment(TRACKSIDE_CONTROLLER=format_address(address), TMPDIR=str(directory), **env),
             stdout=subprocess.PIPE,

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.disk import FreezableDisk, SmallDisk, can_mount
 from tests.faults.job import WatchedTraining
+from tests.faults.outcomes import Tell
 from tests.process.job import wait_for
 
 pytestmark = [
@@ -43,7 +44,7 @@ def assert_goes_on(training: WatchedTraining) -> None:
     wait_for(lambda: training.step() > at + 30, 30, "news on the page")
 
 
-def test_d51_d52_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, watch: Watch) -> None:
+def test_d51_d52_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, watch: Watch, tell: Tell) -> None:
     training = watch(runs=small.path)
     training.wait_for_step(50)
     small.fill()
@@ -58,10 +59,19 @@ def test_d51_d52_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, w
     training.assert_complete()
     assert training.report()["run"]["state"] == "finished"
     assert any("persist" in event["kind"] or "disk" in event["kind"] for event in training.events())
+    tell(
+        "the run folder's disk is full for a while",
+        training="same",
+        points="all, each once",
+        page="live, and not persisted since when, and why",
+        report="finished",
+    )
 
 
 @pytest.mark.long
-def test_what_a_disk_that_stays_full_did_not_take_is_there_for_later(small: SmallDisk, watch: Watch) -> None:
+def test_what_a_disk_that_stays_full_did_not_take_is_there_for_later(
+    small: SmallDisk, watch: Watch, tell: Tell
+) -> None:
     training = watch(runs=small.path, exits=4)
     training.wait_for_step(50)
     small.fill()
@@ -75,10 +85,17 @@ def test_what_a_disk_that_stays_full_did_not_take_is_there_for_later(small: Smal
     training.controller.resume()
     training.settle()
     training.assert_complete()
+    tell(
+        "the run folder's disk stays full",
+        training="same",
+        points="all: what was not taken lies in a file that is named, and is taken in later",
+        page="live, and not persisted since when, and why",
+        report="written by the controller that comes back",
+    )
 
 
 @pytest.mark.long
-def test_a_disk_that_hangs_stops_the_store_alone(freezable: FreezableDisk, watch: Watch) -> None:
+def test_a_disk_that_hangs_stops_the_store_alone(freezable: FreezableDisk, watch: Watch, tell: Tell) -> None:
     training = watch(runs=freezable.path)
     training.wait_for_step(50)
     freezable.freeze()
@@ -91,10 +108,17 @@ def test_a_disk_that_hangs_stops_the_store_alone(freezable: FreezableDisk, watch
     training.end()
     training.settle()
     training.assert_complete()
+    tell(
+        "the run folder's disk is frozen for a while",
+        training="same",
+        points="all, each once",
+        page="live, and not persisted since when",
+        report="finished",
+    )
 
 
 @pytest.mark.long
-def test_a_training_ends_in_time_while_the_disk_hangs(freezable: FreezableDisk, watch: Watch) -> None:
+def test_a_training_ends_in_time_while_the_disk_hangs(freezable: FreezableDisk, watch: Watch, tell: Tell) -> None:
     training = watch(runs=freezable.path, exits=5)
     training.wait_for_step(50)
     freezable.freeze()
@@ -110,9 +134,16 @@ def test_a_training_ends_in_time_while_the_disk_hangs(freezable: FreezableDisk, 
     )
     training.settle()
     training.assert_complete()
+    tell(
+        "the run folder's disk is frozen when the training ends",
+        training="same, and ends in time",
+        points="all, each once",
+        page="live, and not persisted since when",
+        report="finished",
+    )
 
 
-def test_a_run_folder_that_is_removed_is_made_again(watch: Watch) -> None:
+def test_a_run_folder_that_is_removed_is_made_again(watch: Watch, tell: Tell) -> None:
     """What was in it is gone; what comes is kept, and the run says so."""
     training = watch()
     training.wait_for_step(50)
@@ -122,3 +153,10 @@ def test_a_run_folder_that_is_removed_is_made_again(watch: Watch) -> None:
     training.settle()
     assert training.document()["state"] == "finished"
     assert len(training.points()) > 0
+    tell(
+        "the run folder is removed",
+        training="same",
+        points="what came before is gone with it; what comes is kept",
+        page="goes on",
+        report="finished",
+    )

@@ -6,6 +6,7 @@ import pytest
 
 from tests.faults.job import WatchedTraining
 from tests.faults.link import BadLink
+from tests.faults.outcomes import Tell
 from tests.process.job import wait_for
 
 pytestmark = pytest.mark.usefixtures("leak_check")
@@ -24,11 +25,22 @@ PASSING: dict[str, Callable[[BadLink], None]] = {
 }
 
 
+WORDS = {
+    "cut": "connections closed, new ones refused",
+    "reset": "connections reset",
+    "blackhole": "nothing gets through, nothing is said",
+    "delay": "0.7 s later in each direction",
+    "narrow": "20 kB a second",
+    "truncate": "half of a piece, then the end of the connection",
+    "duplicate": "a piece comes twice",
+    "corrupt": "bits turned over",
+    "reorder": "pieces the wrong way round",
+}
 QUICK = ("blackhole", "corrupt")
 
 
 @pytest.mark.parametrize("fault", [pytest.param(f, marks=() if f in QUICK else pytest.mark.long) for f in PASSING])
-def test_a_fault_that_passes_costs_no_point(watch: Callable[..., WatchedTraining], fault: str) -> None:
+def test_a_fault_that_passes_costs_no_point(watch: Callable[..., WatchedTraining], tell: Tell, fault: str) -> None:
     training = watch()
     training.wait_for_step(20)
     before, reached = training.link.relayed_bytes, training.step()
@@ -46,13 +58,29 @@ def test_a_fault_that_passes_costs_no_point(watch: Callable[..., WatchedTraining
     document, report = training.document(), training.report()
     assert (document["state"], document["ranks"]["finished"], document["step"]) == ("finished", 1, training.steps - 1)
     assert (report["run"]["state"], report["metrics"][0]["points"]) == ("finished", training.steps)
+    tell(
+        f"the network: {WORDS[fault]}",
+        training="same",
+        points="all, each once",
+        page="the rank's age grows; then all is there"
+        if fault in ("cut", "blackhole")
+        else "late by as much; then all is there",
+        report="finished, with all points",
+    )
 
 
 @pytest.mark.long
-def test_tensors_and_a_real_network_through_a_bad_link(watch: Callable[..., WatchedTraining]) -> None:
+def test_tensors_and_a_real_network_through_a_bad_link(watch: Callable[..., WatchedTraining], tell: Tell) -> None:
     training = watch(steps=300)
     training.wait_for_step(20)
     training.link.reset()
     training.end()
     training.settle()
     training.assert_complete()
+    tell(
+        "the network: a reset while a network of PyTorch trains, and logs tensors",
+        training="weights equal to the last bit",
+        points="all, each once",
+        page="goes on",
+        report=training.report()["run"]["state"],
+    )

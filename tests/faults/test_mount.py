@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.interposed import Interposed
 from tests.faults.job import WatchedTraining
+from tests.faults.outcomes import Tell
 from tests.process.job import clean_environment, wait_for
 
 pytestmark = pytest.mark.usefixtures("leak_check")
@@ -33,7 +34,7 @@ def mount(tmp_path: Path) -> Interposed:
 
 @pytest.mark.long
 def test_a_mount_that_hangs_for_good_leaves_page_training_and_ends_alone(
-    mount: Interposed, watch: Watch, tmp_path: Path
+    mount: Interposed, watch: Watch, tell: Tell, tmp_path: Path
 ) -> None:
     """Also where the job's own output lies on it; a chart of what only the disk holds says so."""
     training = watch(runs=tmp_path / "mount", controller_env=mount.env, exits=6)
@@ -59,6 +60,13 @@ def test_a_mount_that_hangs_for_good_leaves_page_training_and_ends_alone(
     training.controller.resume()
     training.settle()
     training.assert_complete()
+    tell(
+        "the run folder's mount hangs for good",
+        training="same, and ends in time",
+        points="all: what was not delivered lies in a file that is named, and is taken in later",
+        page="live, and not persisted since when; a chart that only the disk holds says so",
+        report="written by the controller that comes back; the one that hung has ended in time",
+    )
 
 
 def refused(training: WatchedTraining, path: str) -> urllib.error.HTTPError | None:
@@ -70,7 +78,7 @@ def refused(training: WatchedTraining, path: str) -> urllib.error.HTTPError | No
 
 
 @pytest.mark.long
-def test_a_script_whose_run_folder_hangs_ends_in_time(mount: Interposed, tmp_path: Path) -> None:
+def test_a_script_whose_run_folder_hangs_ends_in_time(mount: Interposed, tell: Tell, tmp_path: Path) -> None:
     """It looks for the report there, and its controller cannot leave."""
     code = "import sys, trackside\nmon = trackside.Monitor()\nmon.log({'loss': 1.0})\nprint('go', flush=True)\n"
     code += "sys.stdin.readline()\nmon.finish()\nprint('trained')\n"
@@ -91,3 +99,10 @@ def test_a_script_whose_run_folder_hangs_ends_in_time(mount: Interposed, tmp_pat
     mount.heal()
     assert (process.returncode, out) == (0, "trained\n"), err
     wait_for(lambda: next(iter((tmp_path / "mount").glob("*/report.html")), None), 60, "the report, later")
+    tell(
+        "the run folder's mount hangs when a script of its own ends",
+        training="same, and ends in time",
+        points="as above",
+        page="as above",
+        report="written once the mount is back",
+    )

@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -16,7 +18,7 @@ import msgspec
 import pytest
 
 from tests.process.conftest import Wire
-from tests.process.job import wait_for
+from tests.process.job import clean_environment, wait_for
 from tests.process.stream import Stream
 from tests.process.wire_client import points, pump_until
 from trackside.controller.beginning import begin
@@ -154,3 +156,22 @@ def test_lesson_one_client_that_reads_nothing_freezes_nobody(wire: Wire) -> None
     for client in stalled:
         client.close()
     quick.close()
+
+
+@pytest.mark.long
+def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path) -> None:
+    """A clean end takes all away; what a killed rank could not, the next run does."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    left = lambda: [path for path in temporary.rglob("*") if path.is_file()]  # noqa: E731
+    shared = set(Path("/dev/shm").glob("*trackside*"))
+    for number, end in enumerate(("mon.finish()", "os._exit(0)", "mon.finish()")):
+        code = "import os, trackside\nmon = trackside.Monitor()\nmon.serve(0)\nmon.log({'loss': 1.0})\n"
+        code += f"assert mon._runtime._link.connected.wait(60)\n{end}"
+        env = clean_environment(TRACKSIDE_DIR=str(tmp_path / "runs"), TMPDIR=str(temporary))
+        subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, timeout=60)
+        wait_for(lambda runs=number + 1: len(list(tmp_path.glob("runs/*/report.html"))) == runs, 60, "a report")
+        wait_for(lambda: not list(tmp_path.glob("runs/*/journal")), 60, "a clean end")
+        if end == "mon.finish()":
+            wait_for(lambda: not left(), 20, "an empty temporary folder")
+    assert set(Path("/dev/shm").glob("*trackside*")) == shared

@@ -35,7 +35,7 @@ class Connection:
         session: Routing id.
 
     Raises:
-        zmq.ZMQError: No such host.
+        zmq.ZMQError: No such host, or no descriptor is left.
 
     Threads: one. Blocks: never.
     """
@@ -53,7 +53,11 @@ class Connection:
         socket.curve_serverkey = address.server_key.encode("ascii")
         socket.curve_publickey = address.client_public.encode("ascii")
         socket.curve_secretkey = address.client_secret.encode("ascii")
-        self._events = socket.get_monitor_socket(_DOWN)
+        try:
+            self._events = socket.get_monitor_socket(_DOWN)
+        except zmq.ZMQError:
+            socket.close(linger=0)
+            raise
         try:
             socket.connect(f"tcp://{f'[{host}]' if ':' in host else host}:{address.port}")
         except zmq.ZMQError:

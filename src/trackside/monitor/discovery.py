@@ -43,6 +43,12 @@ def write_address(path: Path, address: str) -> None:
     Path(name).replace(path)
 
 
+def sweep_addresses() -> None:
+    """Remove what runs left that have ended: a killed rank cannot, and each holds a key. Raises: OSError."""
+    for path in private_folder().glob(f"*{SUFFIX}"):
+        read_address(path)
+
+
 def read_address(path: Path) -> ControllerAddress | None:
     """The address that rank 0 left; None when there is none, or when its controller has gone."""
     try:

@@ -1,6 +1,7 @@
 """The rank's (or agent's) end of the link: one session in one thread, exactly once by sequence."""
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -38,6 +39,10 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 MAX_BURST_BYTES = 8 * 1024 * 1024
 MAX_QUEUE = 100_000
+DESCRIPTORS = 24
+"""What the first connection takes, and some to spare: libzmq ends the whole process where it finds none for its poller."""
+MORE_DESCRIPTORS = 4
+"""What another one takes, which is as many as its predecessor gives back."""
 
 
 class Feed(Protocol):
@@ -316,17 +321,18 @@ class Link:
             self._greet(now)
 
     def _connect(self, address: ControllerAddress, now: float) -> None:
-        import zmq
-
-        from trackside.monitor.connection import Connection
-
-        if self._context is None:
-            # Our own, so that a program which uses ZeroMQ too can end its own as it likes.
-            self._context = zmq.Context()
         host = address.hosts[self._host_index % len(address.hosts)]
         try:
+            _need_descriptors(DESCRIPTORS if self._context is None else MORE_DESCRIPTORS)
+            import zmq
+
+            from trackside.monitor.connection import Connection
+
+            if self._context is None:
+                # Our own, so that a program which uses ZeroMQ too can end its own as it likes.
+                self._context = zmq.Context()
             self._connection = Connection(self._context, address, host, self.session)
-        except zmq.ZMQError as error:
+        except (ImportError, OSError) as error:  # ZMQError is one; no descriptor is left, or no route
             logger.debug("trackside: no connection to %s: %s", host, error)
             self._host_index += 1
             self._retry_at = now + LONGEST_PAUSE_S
@@ -423,3 +429,14 @@ class Link:
             self._connection = None
         if self._context is not None:
             self._context.destroy(linger=0)
+
+
+def _need_descriptors(count: int) -> None:
+    """Raises: OSError: this process cannot have so many more."""
+    taken: list[int] = []
+    try:
+        while len(taken) < count:
+            taken += os.pipe()
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)

@@ -16,6 +16,7 @@ logger = logging.getLogger("trackside.monitor")
 
 TICK_S = 0.25
 SAMPLE_S = 2.0
+RETRY_S = 5.0
 
 
 def silence_notice() -> messages.Notice:
@@ -64,16 +65,34 @@ class Sampling:
 
     def _run(self) -> None:
         try:
-            self._work()
+            while not self._work_if_possible():
+                self._stop.wait(RETRY_S)
         except Exception:  # top of thread
             logger.debug("trackside: hardware is no longer sampled", exc_info=True)
         finally:
             self._introduced.set()
 
+    def _work_if_possible(self) -> bool:
+        """Sample to the end; False where this process has no descriptors for it now."""
+        try:
+            self._work()
+        except (ImportError, OSError):
+            logger.debug("trackside: hardware cannot be sampled now", exc_info=True)
+            return self._stop.is_set()
+        return True
+
     def _work(self) -> None:
-        from trackside.monitor.samplers import HostSampler, Patience, RankSampler
+        from trackside.monitor.samplers import Patience
 
         driver = Patience()
+        try:
+            self._sample(driver)
+        finally:
+            driver.close()
+
+    def _sample(self, driver: "Patience") -> None:
+        from trackside.monitor.samplers import HostSampler, RankSampler
+
         gpu = self._introduce(driver)
         rank = RankSampler(os.getpid(), self._local_rank, self._environ, driver=driver)
         host: HostSampler | None = None
@@ -96,7 +115,6 @@ class Sampling:
         rank.close()
         if host is not None:
             host.close()
-        driver.close()
 
     def _introduce(self, driver: "Patience") -> str | None:
         """Say what this rank runs on; return the GPU's part."""

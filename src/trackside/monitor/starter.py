@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import TracksideError
-from trackside.monitor.discovery import children_path, discovery_path, read_address, write_address
+from trackside.monitor.discovery import (
+    children_path,
+    discovery_path,
+    read_address,
+    sweep_addresses,
+    write_address,
+)
 from trackside.monitor.roles import BY_LOCAL_RANK, CONTROLLER
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.arguments import encode_arguments
@@ -177,6 +183,7 @@ class Starter:
         if not self.is_ours:
             return
         try:
+            sweep_addresses()
             self._left = children_path(os.getpid())
             write_address(self._left, self._address)
             if self.identity.world_size > 1:
@@ -195,7 +202,11 @@ class Starter:
         ]
 
     def _start(self, arguments: list[str]) -> None:
-        reading, writing = os.pipe()
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            self._give_up(f"the controller could not be started: {error}; training goes on without it")
+            return
         command = [*self._program, "controller", *arguments]
         command += ["--parent-pid", str(os.getpid()), "--ready-fd", str(writing)]
         try:

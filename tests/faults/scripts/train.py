@@ -5,10 +5,13 @@ With `--until` it goes on until a file appears, and says how many steps that wer
 """
 
 import argparse
+import contextlib
 import hashlib
 import itertools
 import mmap
+import os
 import random
+import resource
 import signal
 import time
 from collections.abc import Iterator
@@ -63,6 +66,18 @@ def open_count(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 8)
 
 
+def take_descriptors(spare: int) -> list[int]:
+    """Every one that this process may have but so many; what opens a file from now on fails."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken: list[int] = []
+    with contextlib.suppress(OSError):
+        while True:
+            taken.append(os.dup(0))
+    for _ in range(spare):
+        os.close(taken.pop())
+    return taken
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
@@ -75,8 +90,11 @@ def main() -> int:
     parser.add_argument(
         "--count", type=Path, help="a file that holds, at any moment, how many calls of log() have returned"
     )
+    parser.add_argument("--hog", type=float, default=0.0)
+    parser.add_argument("--spare", type=int, default=0)
     options = parser.parse_args()
     mon = None
+    began = time.monotonic()
     if not options.bare:
         import trackside
 
@@ -84,6 +102,7 @@ def main() -> int:
     if options.stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     counted = open_count(options.count) if options.count else None
+    hog = take_descriptors(options.spare) if options.hog else []
     due, digest, count = time.monotonic(), "", 0
     training = train_line() if options.light else train_network()
     for step in steps_of(options):
@@ -93,6 +112,8 @@ def main() -> int:
         count += 1
         if counted is not None:
             counted[:8] = count.to_bytes(8, "little")
+        while hog and time.monotonic() - began > options.hog:
+            os.close(hog.pop())
         due += 1 / options.hz
         time.sleep(max(0.0, due - time.monotonic()))
     print("weights", digest, "steps", count, flush=True)

@@ -11,7 +11,13 @@ import pytest
 
 from trackside.ingest.keys import make_keys
 from trackside.monitor import starter as starter_module
-from trackside.monitor.discovery import discovery_path, read_address, write_address
+from trackside.monitor.discovery import (
+    children_path,
+    discovery_path,
+    read_address,
+    sweep_addresses,
+    write_address,
+)
 from trackside.monitor.starter import Starter
 from trackside.wire.address import ControllerAddress, format_address
 from trackside.wire.messages import Identity
@@ -199,3 +205,14 @@ def test_a_discovery_folder_that_others_may_enter_is_refused(begin: Begin, tmp_p
     assert stage.locate() is None
     assert "not private" in stage.warnings[0]
     assert stage.started() == []
+
+
+def test_addresses_of_runs_that_have_ended_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that is killed cannot take its own away, and each holds a key."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (dead, alive), unknown = [children_path(number) for number in (1, 2)], discovery_path(SINGLE, {})
+    write_address(dead, format_address(address(pid=2**22 + 1)))
+    write_address(alive, format_address(address(pid=os.getpid())))
+    write_address(unknown, format_address(address()))
+    sweep_addresses()
+    assert {path.name for path in dead.parent.iterdir()} == {alive.name, unknown.name}
