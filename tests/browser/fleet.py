@@ -23,7 +23,9 @@ BEAT_S = 0.25
 class Fleet:
     """Ranks that say they are alive until told otherwise; every method may be called while the browser waits."""
 
-    def __init__(self, directory: Path, hosts: tuple[str, ...] = ("node-a", "node-b"), **env: str) -> None:
+    def __init__(
+        self, directory: Path, hosts: tuple[str, ...] = ("node-a", "node-b"), world_size: int | None = None, **env: str
+    ) -> None:
         self.controller = ControllerUnderTest(directory, **env)
         self._context = zmq.Context()
         self._lock = threading.Lock()
@@ -31,7 +33,7 @@ class Fleet:
         self._quiet: set[int] = set()
         self.totals: dict[int, dict[str, Any]] = {}
         self.ranks = [
-            WireRank(self._context, self.controller.address, rank, len(hosts), host=host)
+            WireRank(self._context, self.controller.address, rank, world_size or len(hosts), host=host)
             for rank, host in enumerate(hosts)
         ]
         self.agent = WireRank(self._context, self.controller.address, -1, host=(*hosts, "node-a")[0], role="agent")

@@ -61,28 +61,37 @@ class SessionWatch:
 
     def __init__(self, machine_id: str) -> None:
         self._machine_id = machine_id
-        self._watched: dict[bytes, tuple[int, int | None]] = {}
-        """Process and descriptor of each session."""
+        self._watched: dict[int, tuple[int | None, list[bytes]]] = {}
+        """Descriptor and sessions of each process; one may begin any number of them."""
+        self._sessions: set[bytes] = set()
 
     def greet(self, hello: Hello) -> None:
         """Watch a session from its hello on."""
         pid = hello.process.pid
-        if hello.session in self._watched or hello.host.machine_id != self._machine_id or not is_running(pid):
+        if hello.session in self._sessions or hello.host.machine_id != self._machine_id or not is_running(pid):
             return
-        self._watched[hello.session] = (pid, open_process(pid))
+        self._sessions.add(hello.session)
+        if pid not in self._watched:
+            self._watched[pid] = (open_process(pid), [])
+        self._watched[pid][1].append(hello.session)
 
     def take_gone(self) -> list[tuple[bytes, Ended]]:
         """Sessions whose process has ended since the last call, and how."""
-        gone = [session for session, (pid, _) in self._watched.items() if not is_running(pid)]
-        return [(session, self._forget(session)) for session in gone]
+        out: list[tuple[bytes, Ended]] = []
+        for pid in [pid for pid in self._watched if not is_running(pid)]:
+            sessions = self._watched[pid][1]
+            ended = self._forget(pid)
+            out += [(session, ended) for session in sessions]
+        return out
 
     def close(self) -> None:
         """Watch nobody any more. Idempotent."""
-        for session in list(self._watched):
-            self._forget(session)
+        for pid in list(self._watched):
+            self._forget(pid)
 
-    def _forget(self, session: bytes) -> Ended:
-        pid, descriptor = self._watched.pop(session)
+    def _forget(self, pid: int) -> Ended:
+        descriptor, sessions = self._watched.pop(pid)
+        self._sessions.difference_update(sessions)
         ended = how_it_ended(pid, descriptor)
         if descriptor is not None:
             os.close(descriptor)

@@ -21,6 +21,8 @@ DRAIN_S = 0.02
 """Longest the loop belongs to one drain; then others have their turn."""
 SHARE_BYTES = 1_048_576
 """Bytes one session may have read in one drain while others wait; the rest of it waits for the next drain."""
+MOST_UNREAD = 64
+"""Messages of one session that wait unread in ZeroMQ; the rest waits with its sender, who has memory and a disk for it."""
 WAITING_BYTES = 33_554_432
 """Bytes that may wait so; beyond, the socket is not read, and ZeroMQ holds the senders back."""
 
@@ -209,7 +211,7 @@ def _router(context: zmq.Context[zmq.Socket[bytes]], keys: LinkKeys) -> zmq.Sock
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # so that what cannot be delivered is known
     socket.setsockopt(zmq.IPV6, 1)
     socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)
-    socket.setsockopt(zmq.RCVHWM, 1000)
+    socket.setsockopt(zmq.RCVHWM, MOST_UNREAD)
     socket.setsockopt(zmq.SNDHWM, 1000)
     socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)

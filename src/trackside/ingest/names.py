@@ -1,16 +1,15 @@
 """The run's metric names: one id a name, and a limit."""
 
-from typing import Literal
-
 import msgspec
 
 from trackside.wire.messages import Reduction, SeriesDef
 
 DEFAULT_NAME_LIMIT = 10_000
-NAME_LIMIT_CHARACTERS = 65_536
+NAME_LIMIT_CHARACTERS = 16_384
+"""Of one name."""
+ALL_NAMES_CHARACTERS = 2_097_152
+"""Of all names together: every page gets them all."""
 REFUSED = -1
-
-Refusal = Literal["too many names", "name too long"]
 
 
 class MetricName(msgspec.Struct, frozen=True, array_like=True):
@@ -28,6 +27,7 @@ class MetricNames:
         self._limit = limit
         self._ids: dict[str, int] = {}
         self._names: list[MetricName] = []
+        self._characters = 0
 
     def __len__(self) -> int:
         return len(self._names)
@@ -41,12 +41,23 @@ class MetricNames:
         known = self._ids.get(definition.name)
         if known is not None:
             return known, definition.declared and self._amend(known, definition)
-        if len(self._names) >= self._limit or len(definition.name) > NAME_LIMIT_CHARACTERS:
+        if self.why_refused(definition.name) is not None:
             return REFUSED, False
         metric = len(self._names)
+        self._characters += len(definition.name)
         self._ids[definition.name] = metric
         self._names.append(MetricName(definition.name, definition.unit, definition.reduction))
         return metric, True
+
+    def why_refused(self, name: str) -> str | None:
+        """Why a new name would not be taken, in words; None when it would be."""
+        if len(name) > NAME_LIMIT_CHARACTERS:
+            return f"it has {len(name):,} characters, and a name may have {NAME_LIMIT_CHARACTERS:,}"
+        if len(self._names) >= self._limit:
+            return f"the run has {len(self._names):,} metric names, as many as it may"
+        if self._characters + len(name) > ALL_NAMES_CHARACTERS:
+            return f"the run's {len(self._names):,} metric names together are as long as they may be"
+        return None
 
     def _amend(self, metric: int, definition: SeriesDef) -> bool:
         """Take a declaration of a metric that is known, the last one; return whether it says anything new."""
@@ -66,3 +77,4 @@ class MetricNames:
         """Take over what `snapshot` returned."""
         self._names = list(names)
         self._ids = {entry.name: metric for metric, entry in enumerate(names)}
+        self._characters = sum(len(entry.name) for entry in names)

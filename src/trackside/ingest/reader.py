@@ -53,7 +53,6 @@ class FrameReader:
         self._keep = keep
         self._send = send
         self._ask_again = ask_again
-        self._name_limit = name_limit
         self._names = MetricNames(name_limit)
         self._sessions: dict[bytes, Session] = {}
         self._series = SeriesMap()
@@ -226,8 +225,8 @@ class FrameReader:
             self._say(
                 b"",
                 "too many names",
-                f"{known.path} logs {definition.name[:80]!r}; the run has {len(self._names):,} metric names of at most "
-                f"{self._name_limit:,}, and further ones are counted, not kept; put what changes into the step, not the name",
+                f"{known.path} logs {definition.name[:80]!r}, which is not kept: {self._names.why_refused(definition.name)}; "
+                "values of such names are counted; put what changes into the step, not the name",
             )
 
     def _flush(self) -> None:

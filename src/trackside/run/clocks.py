@@ -46,6 +46,9 @@ def _times(run: Run) -> Iterator[tuple[object, str]]:
         yield epoch, "reported_at"
     for mark in run.event_marks.values():
         yield mark, "seen"
+    for quota in run.quotas.values():
+        for name in ("since", "told_at", "grew_at"):
+            yield quota, name
 
 
 def _times_of(rank: Rank) -> Iterator[tuple[object, str]]:

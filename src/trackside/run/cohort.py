@@ -103,8 +103,9 @@ def _bad_values(value: Array, finite: Array, starts: Array) -> Array:
 
 def _merge_into(kept: Array, new: Array) -> None:
     """Add rows of the same steps to what is kept of them."""
-    for name, combine in _COMBINE.items():
-        kept[name] = combine(kept[name], new[name])
+    with np.errstate(over="ignore", invalid="ignore"):  # sums beyond all numbers, a NaN and an infinity
+        for name, combine in _COMBINE.items():
+            kept[name] = combine(kept[name], new[name])
     lower, higher = new["min"] <= kept["min"], new["max"] >= kept["max"]
     kept["low_rank"] = np.where(lower, new["low_rank"], kept["low_rank"])
     kept["high_rank"] = np.where(higher, new["high_rank"], kept["high_rank"])

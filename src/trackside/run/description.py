@@ -21,10 +21,10 @@ def take_metadata(run: Run, message: messages.SetMetadata, now: Moment) -> list[
         run.watched = dict(message.watched)
     if message.text is None:
         return _announce(run)
-    if (problem := _json_problem(message.text)) is None:
+    if (problem := _problem(message.text)) is None:
         run.metadata = message.text
         return _announce(run)
-    text = f"metadata of {len(message.text):,} characters is not JSON ({problem}); the former metadata stays"
+    text = f"metadata of {len(message.text):,} characters is not taken: {problem}; the former metadata stays"
     return raise_event(run, now, "metadata refused", text, severity="warn")
 
 
@@ -32,14 +32,14 @@ def take_plan(run: Run, message: messages.SetPlan, now: Moment) -> list[Instruct
     """How long the job means to run, its name, its configuration; what is not said stays."""
     run.plan_epochs = message.epochs if message.epochs is not None else run.plan_epochs
     run.plan_steps = message.steps if message.steps is not None else run.plan_steps
-    run.project = message.project or run.project
+    run.project = (message.project or run.project or "")[:MAX_NAME] or None
     run.name = (message.name or run.name)[:MAX_NAME]
     if message.config is None:
         return [PublishRun()]
-    if (problem := _json_problem(message.config)) is None:
+    if (problem := _problem(message.config)) is None:
         run.config = message.config
         return _announce(run)
-    text = f"a configuration of {len(message.config):,} characters is not JSON ({problem}); it is not shown"
+    text = f"a configuration of {len(message.config):,} characters is not taken: {problem}"
     return [*raise_event(run, now, "metadata refused", text, severity="warn", key="config"), PublishRun()]
 
 
@@ -47,12 +47,14 @@ def _announce(run: Run) -> list[Instruction]:
     return [SetMetadata(msgspec.json.encode(merged_metadata(run)).decode()), PublishRun()]
 
 
-def _json_problem(text: str) -> str | None:
+def _problem(text: str) -> str | None:
     """Why a text is not JSON that can be passed on; None when it is."""
+    if len(text) > messages.MOST_METADATA_CHARACTERS:
+        return f"it may have {messages.MOST_METADATA_CHARACTERS:,}"
     try:
         msgspec.json.encode(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError, OverflowError, ValueError) as error:
-        return str(error)[:200]
+        return f"it is not JSON ({str(error)[:200]})"
     return None
 
 
@@ -133,7 +135,7 @@ def take_hardware(run: Run, session: bytes, message: messages.SetHardware) -> li
     rank = run.ranks.get(known.rank) if known.rank is not None else None
     if rank is None or rank.generation != known.generation:
         return []
-    rank.cpu_text, rank.gpu_text = message.cpu, message.gpu
+    rank.cpu_text, rank.gpu_text = message.cpu[:MAX_NAME], message.gpu[:MAX_NAME] if message.gpu else None
     run.hardware = hardware_line(run)
     return [SetHardware(run.hardware), PublishRun()]
 

@@ -5,11 +5,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from trackside.run.events import raise_event
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishEpoch
 from trackside.run.resources import cluster_figures
 from trackside.run.state import Epoch, Rank, Run
+from trackside.run.topology import path_of
 from trackside.wire.documents import EpochRecord, Number
+from trackside.wire.ids import ROOT_PATH
 from trackside.wire.messages import EpochReport, Reduction
 from trackside.wire.values import to_json_number
 
@@ -19,6 +22,13 @@ SKIPPED_SECONDS = 10.0
 """A rank that has reported a later epoch still owes an earlier one for so long; then it is known to have skipped it."""
 MAX_EPOCHS = 20_000
 """Epochs in memory; the run folder holds all."""
+MOST_FIGURES = 1_000_000
+"""Values of all epochs in memory; where they have very many metrics, fewer epochs stay."""
+MOST_NAMES = 10_000
+"""Metrics of all epochs in memory."""
+MOST_NAME_CHARACTERS = 16_384
+MOST_OPEN = 1_000
+"""Epochs that wait for ranks; beyond, the oldest is published as it is, and amended when they come."""
 
 
 def report_epoch(run: Run, rank: int, generation: int, report: EpochReport, now: Moment) -> list[Instruction]:
@@ -26,13 +36,45 @@ def report_epoch(run: Run, rank: int, generation: int, report: EpochReport, now:
 
     A later generation that trains an epoch again begins its reports anew; the former record stands until they are complete.
     """
+    report, out = _within_names(run, rank, report, now)
     epoch = run.epochs.setdefault(report.epoch, Epoch(epoch=report.epoch, generation=generation))
+    return [*out, *_take_report(run, epoch, rank, generation, report, now)]
+
+
+def _within_names(run: Run, rank: int, report: EpochReport, now: Moment) -> tuple[EpochReport, list[Instruction]]:
+    """A report without the metrics that are too many in this run's epochs, which are counted and said."""
+    names = run.epoch_names
+    kept: dict[str, float] = {}
+    for name, value in report.metrics.items():
+        if name in names or (len(names) < MOST_NAMES and len(name) <= MOST_NAME_CHARACTERS):
+            names.add(name)
+            kept[name] = value
+    more = len(report.metrics) - len(kept)
+    if not more:
+        return report, []
+    run.epoch_names_left_out += more
+    text = (
+        f"{run.epoch_names_left_out:,} values of epochs were left out: their metrics are beyond {MOST_NAMES:,}, "
+        "or have too long names; put what changes into the epoch, not the name"
+    )
+    who = run.ranks.get(rank)
+    path = path_of(who) if who is not None else ROOT_PATH
+    out = raise_event(run, now, "epoch values left out", text, severity="warn", path=path, count=more, active=True)
+    return msgspec.structs.replace(report, metrics=kept), out
+
+
+def _take_report(
+    run: Run, epoch: Epoch, rank: int, generation: int, report: EpochReport, now: Moment
+) -> list[Instruction]:
     if generation < epoch.generation:
         return []
     if generation > epoch.generation:
         epoch.generation, epoch.reports, epoch.published = generation, {}, False
     if epoch.published and not epoch.reports:
         return []
+    run.last_epoch = max(run.last_epoch, report.epoch)
+    if not epoch.published:
+        run.open_epochs.add(report.epoch)
     epoch.reports[rank], epoch.reported_at = report, now.mono
     _note_reported(run, rank, generation, report.epoch)
     if epoch.published:
@@ -48,30 +90,45 @@ def _note_reported(run: Run, number: int, generation: int, epoch: int) -> None:
 
 def publish_complete(run: Run, now: Moment) -> list[Instruction]:
     """Publish every epoch that no live rank still owes, in ascending order."""
-    waiting = sorted(number for number, epoch in run.epochs.items() if not epoch.published)
+    waiting = sorted(run.open_epochs)
     out: list[Instruction] = []
-    for number in waiting:
+    for at, number in enumerate(waiting):
         epoch = run.epochs[number]
-        if not _is_complete(run, epoch, now):
+        if not _is_complete(run, epoch, now) and len(waiting) - at <= MOST_OPEN:
             break
         out.append(_publish(run, epoch, now))
-    if out:
-        _let_go(run)
-    return out
+    return [*out, *_let_go(run, now)] if out else []
 
 
-def _let_go(run: Run) -> None:
+def _let_go(run: Run, now: Moment) -> list[Instruction]:
     """Forget the reports of epochs far behind: their records stand, and nobody amends them any more."""
-    settled = sorted(number for number, epoch in run.epochs.items() if epoch.published and epoch.reports)
-    for number in settled[:-AMENDABLE_EPOCHS]:
-        run.epochs[number].reports = {}
-    for number in sorted(run.epochs)[:-MAX_EPOCHS]:
-        del run.epochs[number]
+    for number in sorted(run.held_epochs)[:-AMENDABLE_EPOCHS]:
+        run.held_epochs.discard(number)
+        if number in run.epochs and run.epochs[number].published:
+            run.epochs[number].reports = {}
+    if len(run.epochs) <= MAX_EPOCHS and len(run.epochs) * len(run.epoch_names) <= MOST_FIGURES:
+        return []
+    figures = sum(len(epoch.record.metrics) for epoch in run.epochs.values() if epoch.record is not None)
+    if len(run.epochs) <= MAX_EPOCHS and figures <= MOST_FIGURES:
+        return []
+    gone = 0
+    for number in sorted(run.epochs)[:-AMENDABLE_EPOCHS]:
+        record = run.epochs[number].record
+        if len(run.epochs) <= MAX_EPOCHS and figures <= MOST_FIGURES:
+            break
+        if record is not None and run.epochs[number].published:
+            figures -= len(record.metrics)
+            gone += 1
+            del run.epochs[number]
+    if not gone:
+        return []
+    text = "the oldest epochs have left the page, for there are very many; the run folder holds all"
+    return raise_event(run, now, "epochs left the page", text, key="epochs", count=gone)
 
 
 def publish_rest(run: Run, now: Moment) -> list[Instruction]:
     """Publish what is left when the run ends."""
-    return [_publish(run, run.epochs[number], now) for number in sorted(run.epochs) if not run.epochs[number].published]
+    return [_publish(run, run.epochs[number], now) for number in sorted(run.open_epochs)]
 
 
 def _owing(run: Run, epoch: Epoch, now: Moment) -> set[int]:
@@ -87,7 +144,7 @@ def _owing(run: Run, epoch: Epoch, now: Moment) -> set[int]:
     ]
     if not missing:
         return set()
-    is_past = any(number > epoch.epoch for number in run.epochs)
+    is_past = run.last_epoch > epoch.epoch
     is_old = now.mono - epoch.reported_at >= SKIPPED_SECONDS
     return {
         rank.rank
@@ -111,6 +168,8 @@ def _is_complete(run: Run, epoch: Epoch, now: Moment) -> bool:
 
 def _publish(run: Run, epoch: Epoch, now: Moment) -> Instruction:
     epoch.published = True
+    run.open_epochs.discard(epoch.epoch)
+    run.held_epochs.add(epoch.epoch)
     kept = epoch.record
     figures = {name: getattr(kept, name) for name in _FIGURES} if kept else cluster_figures(run)
     epoch.record = aggregate(run, epoch, figures, now)

@@ -123,6 +123,11 @@ def open_warnings(run: Run) -> list[OpenWarning]:
     ]
 
 
+def is_repeat(run: Run, now: Moment, kind: str, path: str, key: str) -> bool:
+    """Whether an event would only add to one that is there."""
+    return _repeated(run, "\0".join((kind, path, key)), now.mono) is not None
+
+
 def _repeated(run: Run, name: str, mono: float) -> int | None:
     """Place of the event that one of this name repeats."""
     number = run.latest_events.get(name)

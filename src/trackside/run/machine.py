@@ -26,6 +26,7 @@ from trackside.run.diagnose.words import summary_lines
 from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Input, Moment
 from trackside.run.outputs import CompleteRun, Instruction, PrintLine, PublishPoints, PublishRun, Reply
+from trackside.run.quota import raise_by_rank, say_rest
 from trackside.run.state import Run, Settings
 from trackside.wire import documents, messages
 from trackside.wire.ids import ROOT_PATH
@@ -208,6 +209,7 @@ class RunMachine:
         pace.note_step(state, now)
         out += epochs.publish_complete(state, now)
         out += self.diagnoser.tick(state, now)
+        out += say_rest(state, now)
         if state.published_at is None or not 0 <= now.mono - state.published_at < PUBLISH_SECONDS:
             state.published_at = now.mono
             out.append(PublishRun())
@@ -282,6 +284,7 @@ class RunMachine:
 
     def _heartbeat(self, session: bytes, beat: messages.Heartbeat, now: Moment) -> list[Instruction]:
         pong = Reply(session, messages.Pong(sent_at=beat.sent_at, received_at=now.wall))
+        beat = pace.within_bounds(beat)
         known = self.state.sessions[session]
         rank = self.state.ranks.get(known.rank) if known.rank is not None else None
         if rank is None or rank.session != session:
@@ -349,19 +352,12 @@ class RunMachine:
     def _user_event(self, session: bytes, event: messages.UserEvent, now: Moment) -> list[Instruction]:
         text = f"{event.title}: {event.text}" if event.text else event.title
         path = self._path_of(session)
-        return raise_event(self.state, now, "user", text, severity=event.level, path=path, key=text[:200])
+        return raise_by_rank(self.state, now, "user", text, severity=event.level, path=path, key=text[:200])
 
     def _notice(self, session: bytes, notice: messages.Notice, now: Moment) -> list[Instruction]:
         path = self._path_of(session)
-        return raise_event(
-            self.state,
-            now,
-            notice.about[:80],
-            notice.text,
-            severity=notice.level,
-            path=path,
-            count=max(1, notice.count),
-        )
+        kind, count = notice.about[:80], max(1, notice.count)
+        return raise_by_rank(self.state, now, kind, notice.text, severity=notice.level, path=path, count=count)
 
     def _path_of(self, session: bytes) -> str:
         number = self.state.sessions[session].rank

@@ -1,5 +1,9 @@
 """How fast and how long still: throughput, batch share, time left."""
 
+from itertools import islice
+
+import msgspec
+
 from trackside.run.inputs import Moment
 from trackside.run.state import Epoch, Progress, Rank, Run
 from trackside.wire.messages import Heartbeat
@@ -10,6 +14,8 @@ STANDING_TIMES = 3
 """An epoch or step that takes so many times as long as usual, and so many seconds more, says nothing of the time left."""
 HISTORY_SECONDS = 120.0
 MAX_PROGRESS = 64
+MOST_PHASES = 64
+MOST_PHASE_CHARACTERS = 80
 MAX_HISTORY = 600
 PEER_PHASES = ("collective", "waiting")
 """Phases of a heartbeat in which the rank waited for its peers; in all others it worked itself."""
@@ -25,6 +31,17 @@ def note_progress(rank: Rank, beat: Heartbeat, mono: float) -> None:
     progress.append(Progress(mono=mono, batches=beat.batches, samples=beat.samples, phases=beat.phases))
     while len(progress) > 2 and (mono - progress[0].mono > WINDOW_SECONDS or len(progress) > MAX_PROGRESS):
         progress.pop(0)
+
+
+def within_bounds(beat: Heartbeat) -> Heartbeat:
+    """A heartbeat with no more phases, and no longer names for them, than anybody looks at."""
+    phase = beat.phase[:MOST_PHASE_CHARACTERS] if beat.phase else beat.phase
+    phases = beat.phases
+    if len(phases) > MOST_PHASES or any(len(name) > MOST_PHASE_CHARACTERS for name in phases):
+        phases = {name[:MOST_PHASE_CHARACTERS]: phases[name] for name in islice(phases, MOST_PHASES)}
+    elif phase == beat.phase:
+        return beat
+    return msgspec.structs.replace(beat, phase=phase, phases=phases)
 
 
 def throughput_of(run: Run, rank: Rank) -> float | None:

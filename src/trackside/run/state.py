@@ -166,6 +166,20 @@ class EventMark(msgspec.Struct, kw_only=True):
     seen: Mono
 
 
+class Quota(msgspec.Struct, kw_only=True):
+    """How many events one path's ranks have made of themselves; see `run.quota`."""
+
+    since: Mono
+    taken: int = 0
+    """Since then."""
+    left_out: int = 0
+    told: int = 0
+    """How many left out have been said."""
+    told_at: Mono = 0.0
+    grew_at: Mono | None = None
+    """When one was left out last; None once its warning has gone."""
+
+
 class Run(msgspec.Struct, kw_only=True):
     """The whole state."""
 
@@ -223,6 +237,18 @@ class Run(msgspec.Struct, kw_only=True):
     latest_events: dict[str, int] = {}
     """Id of the latest event of each class, path and key."""
     next_event: int = 1
+    quotas: dict[str, Quota] = {}
+    unsaid: set[int] = set()
+    """Events that have grown since they were published."""
+    open_epochs: set[int] = set()
+    """Those that are not published."""
+    held_epochs: set[int] = set()
+    """Those that are published and keep their reports."""
+    last_epoch: int = -(2**31)
+    """The furthest one that was reported."""
+    epoch_names: set[str] = set()
+    """Metrics of all epochs so far."""
+    epoch_names_left_out: int = 0
     resources: dict[str, list[ResourceRecord]] = {}
     resources_kept: int = 0
     """Sum of the weights of `resources`; see `run.resources`."""

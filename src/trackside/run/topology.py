@@ -10,6 +10,11 @@ from trackside.wire import messages
 from trackside.wire.ids import MAX_RANKS, ROOT_PATH, host_path, is_possible_rank, rank_label, rank_path
 
 MAX_HOST_NAME = 255
+MOST_TEXT = 4_096
+MOST_WORDS = 64
+"""Of a command."""
+MANY_SESSIONS = 4_096
+"""From here on those that have ended are forgotten."""
 
 
 def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instruction]:
@@ -25,6 +30,8 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
         out.append(Reply(hello.session, messages.Refused(reason=f"{text}; check its environment")))
         identity = None
     known = run.sessions.get(hello.session)
+    if known is None and len(run.sessions) >= MANY_SESSIONS:
+        _forget_ended(run)
     run.sessions[hello.session] = Session(
         role=hello.role,
         host=host.name,
@@ -46,6 +53,12 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
         host.spared = []  # it has not been told anything
     out += elect_samplers(run, host.name)
     return [*out, Reply(hello.session, _welcome(run, hello.session)), PublishRun()]
+
+
+def _forget_ended(run: Run) -> None:
+    """Forget sessions that have ended and speak for no rank: a process may begin one after the other without end."""
+    speakers = {rank.session for rank in run.ranks.values()}
+    run.sessions = {key: known for key, known in run.sessions.items() if known.is_open or key in speakers}
 
 
 def _is_possible(identity: messages.Identity) -> bool:
@@ -344,22 +357,26 @@ def _note_environment(run: Run, hello: messages.Hello) -> None:
     process = hello.process
     hosts = run.environment.setdefault("hosts", {})
     hosts[run.sessions[hello.session].host] = {
-        "cpu": hello.host.cpu_model,
+        "cpu": _cut(hello.host.cpu_model),
         "cpu_threads": hello.host.cpu_threads,
         "memory_bytes": hello.host.memory_bytes,
-        "platform": hello.host.platform,
-        "machine_id": hello.host.machine_id,
+        "platform": _cut(hello.host.platform),
+        "machine_id": _cut(hello.host.machine_id),
     }
     is_first = hello.identity is not None and hello.identity.rank == 0
     if is_first or "command" not in run.environment:
         facts = {
-            "command": process.command,
-            "directory": process.directory,
-            "git_commit": process.git_commit,
-            "python": process.python,
-            "torch": process.torch,
-            "trackside": process.trackside,
+            "command": [_cut(word) for word in process.command[:MOST_WORDS]],
+            "directory": _cut(process.directory),
+            "git_commit": _cut(process.git_commit),
+            "python": _cut(process.python),
+            "torch": _cut(process.torch),
+            "trackside": _cut(process.trackside),
         }
         run.environment.update({name: value for name, value in facts.items() if value})
     if hello.identity is not None:
-        run.environment["identity_source"] = hello.identity.source
+        run.environment["identity_source"] = _cut(hello.identity.source)
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…"

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+MOST_METADATA_CHARACTERS = 1_048_576
+"""Of metadata or a configuration as JSON text: every page gets them whole, and again with every change."""
 Level = Literal["info", "warn", "critical"]
 Reduction = Literal["mean", "sum", "min", "max", "last"]
 Role = Literal["rank", "agent"]

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from tests.unit.run.play import WALL, Play, batch, graph, graph_message
-from trackside.run import epochs, resources
+from trackside.run import epochs, outputs, quota, resources, topology
 from trackside.run.cohort import FEWEST_STEPS, WINDOW_ROWS, CohortWindow
-from trackside.run.inputs import Moment, Ticked
+from trackside.run.inputs import Moment, SessionOpened, Ticked
 from trackside.run.machine import RunMachine
 from trackside.wire import messages
 
@@ -219,3 +219,122 @@ def test_a_loss_that_is_nan_everywhere_leaves_room_for_a_rank_that_died() -> Non
     assert (len(events), sum(event.count for event in events), play.events("events dropped")) == (10, 600, [])
     (whole,) = [event for event in events if event.path == "root" and event.text.startswith("loss")]
     assert (whole.text, whole.count, whole.severity) == ("loss is not finite on 300 ranks", 296, "critical")
+
+
+def test_events_of_a_rank_have_a_measure_and_the_others_keep_theirs() -> None:
+    play = Play()
+    noisy, calm = play.hello(0), play.hello(1)
+    for number in range(5000):
+        play.tell(noisy, messages.UserEvent(time=1.0, title=f"event {number}", level="warn"))
+        if number % 1000 == 0:
+            play.tell(calm, messages.UserEvent(time=1.0, title=f"calm {number}"))
+    play.wait(1)
+    assert len([e for e in play.events("user") if e.path == "root/a/rank0"]) == quota.MOST_EVENTS
+    assert len([e for e in play.events("user") if e.path == "root/a/rank1"]) == 5
+    (left_out,) = play.events("events left out")
+    assert (left_out.count, left_out.path, left_out.active) == (4900, "root/a/rank0", True)
+    assert left_out.text.startswith("4,900 events were only counted")
+    assert len(play.asked(outputs.PrintLine)) == quota.MOST_EVENTS + 5 + 1
+    play.wait(quota.PERIOD_S)
+    play.tell(noisy, messages.UserEvent(time=1.0, title="later"))
+    assert play.events("user")[-1].text == "later"
+    play.wait(quota.QUIET_S)
+    assert "events left out" not in {warning.kind for warning in play.run.warnings}
+
+
+def test_repeats_without_end_are_counted_exactly_and_said_now_and_then() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for _ in range(3000):
+        play.tell(session, messages.UserEvent(time=1.0, title="again"))
+    play.wait(0.2)
+    (event,) = play.events("user")
+    assert event.count == 3000
+    said = play.asked(outputs.PublishEvent)
+    assert len(said) <= quota.MOST_EVENTS + 1
+    assert said[-1].record == event
+    RunMachine.restore(play.machine.snapshot())
+
+
+def test_metadata_of_any_size_leaves_the_document_small() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetMetadata(text='{"a": 1}'))
+    play.tell(session, messages.SetMetadata(text='"' + "x" * 2_000_000 + '"'))
+    play.tell(session, messages.SetPlan(config='{"a": "' + "x" * 2_000_000 + '"}'))
+    assert play.run.metadata == {"a": 1}
+    texts = [event.text for event in play.events("metadata refused")]
+    assert texts == [
+        "metadata of 2,000,002 characters is not taken: it may have 1,048,576; the former metadata stays",
+        "a configuration of 2,000,009 characters is not taken: it may have 1,048,576",
+    ]
+
+
+def test_epochs_with_names_of_their_own_stay_within_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "MOST_NAMES", 50)
+    monkeypatch.setattr(epochs, "MOST_FIGURES", 200)
+    play = Play()
+    session = play.hello(0, world=1)
+    for number in range(40):
+        metrics = {"loss": 1.0, **{f"{number}/{n}": 1.0 for n in range(20)}}
+        play.tell(session, messages.EpochReport(epoch=number, metrics=metrics))
+    records = play.machine.epoch_records()
+    assert len({name for record in records for name in record.metrics}) <= 50
+    assert sum(len(record.metrics) for record in records) <= 200
+    assert [record.epoch for record in records] == list(range(40 - len(records), 40))
+    assert all("loss" in record.metrics for record in records)
+    (event,) = play.events("epoch values left out")
+    assert event.count == 40 * 20 - 49
+    assert "751 values of epochs were left out" in event.text
+    RunMachine.restore(play.machine.snapshot())
+
+
+def test_epochs_that_wait_for_a_rank_are_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "MOST_OPEN", 10)
+    play = Play()
+    ahead, behind = play.hello(0), play.hello(1)
+    play.beat(behind, epoch=0, step=1)
+    for number in range(100):
+        play.tell(ahead, messages.EpochReport(epoch=number, metrics={"loss": 1.0}))
+    open_ones = [epoch for epoch in play.machine.state.epochs.values() if not epoch.published]
+    assert len(open_ones) == 10
+    assert len(play.machine.epoch_records()) == 90
+    assert not play.machine.epoch_records()[-1].complete
+
+
+def test_a_heartbeat_has_few_phases_and_short_names_for_them() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for batches in (1, 2):
+        phases = {f"{n} ".ljust(1000, "x"): 0.5 * batches for n in range(500)}
+        play.beat(session, batches=batches, phases=phases, phase="y" * 1000)
+    entry = play.ranks[0]
+    assert (len(entry.phases), len(entry.phase or "")) == (64, 80)
+    assert max(map(len, entry.phases)) == 80
+
+
+def test_sessions_without_end_are_forgotten_when_they_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "MANY_SESSIONS", 20)
+    play = Play()
+    for number in range(100):
+        session = play.hello(0, world=1, key=f"{number}".encode().ljust(16, b"."))
+        play.tell(session, messages.Goodbye(time=1.0))
+    assert len(play.machine.state.sessions) <= 21
+    assert play.ranks[0].state == "finished"
+
+
+def test_facts_of_any_length_are_cut() -> None:
+    play = Play()
+    session = b"s" * 16
+    hello = messages.Hello(
+        session=session,
+        role="rank",
+        run=None,
+        identity=messages.Identity(rank=0, local_rank=0, world_size=1, source="x" * 10**6),
+        host=messages.HostFacts(host="h" * 10**6, machine_id="m" * 10**6, cpu_model="c" * 10**6),
+        process=messages.ProcessFacts(pid=1, command=["w" * 10**6] * 1000, git_commit="g" * 10**6),
+        sent_at=1.0,
+    )
+    play.do(SessionOpened(hello))
+    play.tell(session, messages.SetHardware(cpu="c" * 10**6, gpu="g" * 10**6))
+    assert len(msgspec.json.encode(play.run)) < 350_000

@@ -56,7 +56,7 @@ def test_b23_metadata_the_last_write_wins_and_malformed_text_is_discarded() -> N
     play.tell(session, messages.SetMetadata(text='{"lr": '))
     assert play.run.metadata == {"lr": 2}
     (refused,) = play.events("metadata refused")
-    assert refused.text.startswith("metadata of 7 characters is not JSON (")
+    assert refused.text.startswith("metadata of 7 characters is not taken: it is not JSON (")
     assert refused.text.endswith("the former metadata stays")
     assert [message.text for message in play.asked(outputs.SetMetadata)] == ['{"lr":1}', '{"lr":2}']
 
