@@ -56,18 +56,23 @@ class Shore:
     def flood(self, kind: str, seconds: float) -> dict[str, Any]:
         """Let the eighth rank flood while the others go on; returns what it says at its end."""
         command = [sys.executable, str(FLOOD), format_address(self.fleet.controller.address), kind, str(seconds)]
-        flood = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return dict(json.loads(self.outlast(command, kind)))
+
+    def outlast(self, command: list[str], what: str) -> str:
+        """Stay live as long as a command runs, and return what it printed."""
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert running.stdout is not None
         try:
-            while flood.poll() is None:
-                self.stays_live(f"while {kind} flood")
+            while running.poll() is None:
+                self.stays_live(f"while {what}")
                 time.sleep(0.1)
-            assert flood.returncode == 0
-            said: dict[str, Any] = json.loads(flood.stdout.read())  # type: ignore[union-attr]
+            assert running.returncode == 0
+            said = running.stdout.read()
         finally:
-            flood.kill()
-            flood.wait()
-            flood.stdout.close()  # type: ignore[union-attr]
-        self.stays_live(f"after {kind}")
+            running.kill()
+            running.wait()
+            running.stdout.close()
+        self.stays_live(f"after {what}")
         return said
 
     def counters(self) -> dict[str, int]:
