@@ -35,7 +35,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "store_dropped_records": (
         "records lost",
-        "{:,} events and hardware samples are missing in the run folder, which did not take what came",
+        "{:,} events, epochs and hardware samples are missing in the run folder, which did not take what came",
     ),
     "segments_unreadable": (
         "damaged file",

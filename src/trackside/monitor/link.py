@@ -106,6 +106,7 @@ class Link:
         self.spared_ranks: frozenset[int] = frozenset()
         """Ranks that an agent does not sample."""
         self.dropped_messages = 0
+        self._overflowed = self._admitted = 0
         self.undelivered: list[Path] = []
         """Files that hold what could not be delivered, in the order to take them in."""
         self.undelivered_frames = 0
@@ -147,6 +148,7 @@ class Link:
         """Queue a message. Threads: any. Blocks: never; when 100,000 wait, it is dropped and counted."""
         if len(self._queue) >= MAX_QUEUE or self._done.is_set():
             self.dropped_messages += 1
+            self._overflowed += 1
             return
         self._queue.append(message)
 
@@ -243,12 +245,21 @@ class Link:
             self._add(message)
         while self._queue:
             self._add(self._queue.popleft())
+        self._admit_overflow()
         if closing and self._farewell is not None:
             self._beat()  # the last totals, which a short run has said once at most
             self._add(self._farewell)
             self._farewell = None
         if self._outbox.has_trail and not self._outbox.unkept_frames:
             self._feed.kept(self._outbox.next_seq)
+
+    def _admit_overflow(self) -> None:
+        """Say how many messages `send` has dropped, once there is room again."""
+        more = self._overflowed - self._admitted
+        if more:
+            self._admitted += more
+            text = f"{more:,} messages found no place, for {MAX_QUEUE:,} waited already"
+            self._add(messages.Notice(time=time.time(), about="messages dropped", text=text, count=more))
 
     def _discard_late(self) -> None:
         """What comes after the last word; a controller that has heard that may be gone, and nobody would take it."""

@@ -63,7 +63,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     dropped_points: int = 0
     """Values that there was no memory to keep for a segment."""
     dropped_records: int = 0
-    """Events and resource samples likewise."""
+    """Events, epochs and resource samples likewise."""
     points: int = 0
     journal_bytes: int = 0
     segments: int = 0
@@ -209,8 +209,7 @@ class StoreWriter:
     def epoch(self, record: EpochRecord) -> None:
         """A new or amended epoch."""
         with self._lock:
-            self._last().epochs.append(record)
-        self._wake.set()
+            self._put(self._last().epochs, record)
 
     def write_file(self, path: Path, data: bytes, *, private: bool = False) -> None:
         """Write a whole file of the folder soon; the latest data wins. `private`: readable by its user only."""

@@ -247,3 +247,17 @@ def test_nothing_follows_the_last_word(connect: Connect) -> None:
         ending.join(30)
         assert [type(message) for message in controller.taken_once()] == [UserEvent, messages.Goodbye]
         assert link.undelivered_frames == 2
+
+
+def test_messages_beyond_the_queue_are_counted_and_admitted(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeController() as controller:
+        link, _ = connect(controller.address)
+        monkeypatch.setattr(link_module, "MAX_QUEUE", 0)
+        for number in range(7):
+            link.send(event(number))
+        monkeypatch.setattr(link_module, "MAX_QUEUE", 100)
+        assert link.close(5, messages.Goodbye(time=0.0))
+        notices = [said for said in controller.taken_once() if isinstance(said, messages.Notice)]
+        assert {notice.about for notice in notices} == {"messages dropped"}
+        assert sum(notice.count for notice in notices) == 7 == link.dropped_messages
+        assert titles(controller.taken_once()) == []

@@ -334,6 +334,25 @@ def test_beyond_the_memory_bound_points_are_counted(station: Station, monkeypatc
     assert station.writer.table.hot_rows == 12
 
 
+def test_beyond_the_memory_bound_records_are_counted(station: Station, monkeypatch) -> None:
+    monkeypatch.setattr("trackside.store.writer.MAX_WAITING_RECORDS", 0)
+    station.writer.event(EventRecord(id=1, time=1.0, path="root", kind="user", severity="info", text="x", count=1))
+    station.writer.epoch(
+        EpochRecord(
+            epoch=1,
+            seconds=1.0,
+            metrics={},
+            samples=None,
+            batches=None,
+            throughput=None,
+            ranks=1,
+            complete=True,
+            ended_at=1.0,
+        )
+    )
+    assert station.writer.status().dropped_records == 2
+
+
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch) -> None:
     write = os.write
     monkeypatch.setattr("os.write", lambda descriptor, data: write(descriptor, bytes(data[:7])))
