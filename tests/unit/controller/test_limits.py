@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import msgspec
@@ -12,10 +13,18 @@ import trackside
 from tests.unit.run.play import Play
 from tests.unit.server.made_run import MadeRun
 from trackside.controller.limits import HARMLESS, QUIET_S, SAID_OTHERWISE, SENTENCES, LimitWatch, warning_of
+from trackside.ingest import listener, names, reader
 from trackside.ingest.counters import Counters
+from trackside.monitor import buffer
+from trackside.run import epochs, events, pace, quota
 from trackside.run.inputs import LimitPassed, LimitReached
+from trackside.server import connection
 from trackside.server.hub import Hub
+from trackside.server.routes import series, stream
 from trackside.server.tally import Tally
+from trackside.sinks import plugins
+from trackside.store import writer
+from trackside.wire import documents, messages
 
 
 def counters_of_the_controller() -> set[str]:
@@ -76,3 +85,25 @@ def test_the_run_warns_as_long_as_it_lasts():
     assert [warning.text for warning in play.run.warnings] == ["30 values were left out"]
     play.do(LimitPassed("values left out"))
     assert play.run.warnings == []
+
+
+def test_the_documentation_has_every_limit_as_it_is():
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "limits.md").read_text()
+    for limit in (
+        reader.DEFAULT_NAME_LIMIT, names.ALL_NAMES_CHARACTERS, names.NAME_LIMIT_CHARACTERS, epochs.MOST_NAMES,
+        epochs.MOST_FIGURES, epochs.MAX_EPOCHS, messages.MOST_METADATA_CHARACTERS, listener.MOST_UNREAD, buffer.MAX_CALLS,
+        quota.MOST_EVENTS, events.MAX_LIVE, pace.MOST_PHASES, stream.MOST_CLIENTS, connection.MOST_CONNECTIONS,
+        series.MOST_WAITING, series.MOST_POINTS, documents.MOST_LATEST_VALUES, writer.MAX_HOT_ROWS,
+        writer.MAX_WAITING_RECORDS, plugins.QUEUE_CALLS,
+    ):  # fmt: skip
+        assert re.search(rf"(?<![\d,]){limit:,}(?![\d,]*\d)", text), limit
+    for kind in (
+        "values left out",
+        "too many pages",
+        "too many questions",
+        "journal behind",
+        "values lost",
+        "records lost",
+    ):
+        assert f"*{kind}*" in text
+        assert kind in {known for known, _ in SENTENCES.values()}
