@@ -245,3 +245,28 @@ def test_d02_a_process_that_learns_its_rank_late_leaves_no_ghost() -> None:
     assert play.run.world_size == 4
     play.hello(0, world=4, key=b"another".ljust(16, b"."))
     assert [entry.rank for entry in play.ranks] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["root", "root/a", "root/b", "root/a/rank1", "root/b/rank2", "root/a/rank2", "root/c", "root/rank3", "x", ""],
+)
+def test_the_ranks_of_a_path_are_those_whose_own_path_lies_below_it(path: str) -> None:
+    play = Play()
+    for rank, host in enumerate(("a", "a", "b", "a/rank0")):
+        play.hello(rank, world=4, host=host)
+    below = [e for e in play.ranks if path == "root" or e.path == path or e.path.startswith(f"{path}/")]
+    assert play.machine.rank_entries(play.now, path) == below
+    expected = frozenset(entry.rank for entry in below)
+    assert play.machine.ranks_below(path) == (expected if expected or path == "root" else None)
+
+
+def test_latest_values_are_listed_up_to_a_number_and_whole_metrics_at_a_time() -> None:
+    play = Play()
+    for rank in range(4):
+        play.hello(rank, world=4)
+    for metric in range(3):
+        play.metric(metric, f"m{metric}")
+        play.points([(metric, rank, 0, 1.0) for rank in range(4)])
+    assert len(play.machine.last_values()) == 12
+    assert {name for name, *_ in play.machine.last_values(most=11)} == {"m0", "m1"}

@@ -187,6 +187,23 @@ def test_a_path_gets_its_own_ranks_and_no_others():
     play(scene)
 
 
+def test_what_a_path_costs_is_its_own():
+    async def scene(source: MadeRun, hub: Hub) -> None:
+        asked: list[str] = []
+        ranks = source.ranks
+        source.ranks = lambda path="root": (asked.append(path), ranks(path))[1]  # type: ignore[method-assign]
+        client = hub.subscribe("root/node-b", None)
+        await next_events(client)
+        hub.define_rank()
+        hub.push_run()
+        hub.push_window(batch((1, 5, 1.0)))
+        found = await events_until(client, "points")
+        assert "ranks" in names(found)
+        assert set(asked) == {"root/node-b"}
+
+    play(scene)
+
+
 def test_a_rank_that_moved_belongs_to_its_new_path():
     async def scene(source: MadeRun, hub: Hub) -> None:
         client = hub.subscribe("root/node-b", None)
