@@ -114,9 +114,8 @@ def _let_go(run: Run, now: Moment) -> list[Instruction]:
     gone = 0
     for number in sorted(run.epochs)[:-AMENDABLE_EPOCHS]:
         record = run.epochs[number].record
-        if len(run.epochs) <= MAX_EPOCHS and figures <= MOST_FIGURES:
-            break
-        if record is not None and run.epochs[number].published:
+        is_within = len(run.epochs) <= MAX_EPOCHS and figures <= MOST_FIGURES
+        if not is_within and record is not None and run.epochs[number].published:
             figures -= len(record.metrics)
             gone += 1
             del run.epochs[number]
