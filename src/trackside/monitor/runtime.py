@@ -131,8 +131,6 @@ class Runtime:
 
     def send(self, message: messages.Upward) -> None:
         """Send a message, or stash it while the link is not up. Blocks: never."""
-        if isinstance(message, messages.SetMetadata) and not self._is_short(message.text, "metadata"):
-            return
         if self._link.connected.is_set() or not self.stash.put(message):
             self._link.send(message)
 
@@ -155,14 +153,6 @@ class Runtime:
         self._send_all(watched.due(time.monotonic()))
         watched.start()
 
-    def _is_short(self, text: str | None, what: str) -> bool:
-        """Whether a text is one that every page may get, which is said once where it is not."""
-        most = messages.MOST_METADATA_CHARACTERS
-        if text is None or len(text) <= most:
-            return True
-        self.warn_once(what, f"{what} of {len(text):,} characters as JSON is not shown, for it may have {most:,}")
-        return False
-
     def _send_all(self, described: Iterable[messages.Upward]) -> None:
         for message in described:
             self.send(message)
@@ -171,13 +161,12 @@ class Runtime:
         """Say how long the job means to run and what belongs to it; what was said before stays as it is."""
         known = self._plan
         self._config = {**(config or {}), **self._config}
-        config_text = to_json_text(self._config) if self._config else None
         merged = messages.SetPlan(
             epochs=known.epochs if known.epochs is not None else plan.epochs,
             steps=known.steps if known.steps is not None else plan.steps,
             name=known.name or plan.name,
             project=known.project or plan.project,
-            config=config_text if self._is_short(config_text, "config") else known.config,
+            config=to_json_text(self._config) if self._config else None,
         )
         if merged != known:
             self._plan = merged
