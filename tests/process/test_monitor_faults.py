@@ -395,3 +395,34 @@ def test_a_process_may_have_one_run_after_the_other(start: Start, tmp_path: Path
     assert err.count("  report     ") == 2
     names = {json.loads(path.read_text())["name"] for path in tmp_path.glob("runs/*/run.json")}
     assert names == {"p0", "p1"}
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "raise RuntimeError('can\\'t start new thread')",  # a container that may have no more processes
+        "raise OSError(24, 'Too many open files')",
+    ],
+)
+def test_a_session_that_cannot_begin_costs_one_line(start: Start, refused: str) -> None:
+    process = start(f"""
+        import threading
+        really = threading.Thread.start
+        def start(thread):
+            if thread.name.startswith("trackside"):
+                {refused}
+            really(thread)
+        threading.Thread.start = start
+        import trackside
+        mon = trackside.Monitor(epochs=1)
+        for epoch in mon.epochs():
+            for batch in mon.batches([1, 2]):
+                mon.log({{"loss": batch}})
+        mon.finish()
+        print("trained")
+    """)
+    code, out, err = ended(process)
+    assert (code, out) == (0, "trained\n")
+    (line,) = [line for line in err.splitlines() if line.startswith("trackside")]
+    assert line.startswith("trackside: this process is not watched: ")
+    assert "Traceback" not in err

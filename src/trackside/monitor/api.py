@@ -15,7 +15,7 @@ from trackside.monitor import console
 from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer, encode_call, keep_nothing
 from trackside.monitor.declaration import read_declaration
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
-from trackside.monitor.guard import FAULTS, guarded, quietly
+from trackside.monitor.guard import FAULTS, guarded, quietly, spared
 from trackside.monitor.history import Figures, History
 from trackside.monitor.intake import (
     INT32,
@@ -103,7 +103,7 @@ class Monitor:
             raise ArgumentTypeError(f"dir must be a path, not {type(dir).__name__}")
         self._prepare(epochs, name)
         directory = os.fspath(dir) if dir is not None else None
-        self._runtime = join_runtime(self, name=name, directory=directory, resources=resources)
+        self._runtime = spared(join_runtime, self, name=name, directory=directory, resources=resources)
         if self._runtime is None:
             return
         self._recorder = self._runtime.recorder

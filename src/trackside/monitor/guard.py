@@ -5,9 +5,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from trackside.errors import TracksideError
+from trackside.monitor.console import clean, say
+
 logger = logging.getLogger("trackside.monitor")
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 _MOST_KINDS = 1_000
 
 
@@ -43,6 +47,18 @@ def guarded(method: F) -> F:
             return None
 
     return safe  # type: ignore[return-value]
+
+
+def spared(call: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
+    """What a call at the beginning answers; a wrong argument raises, a fault of ours is said in one line and makes None."""
+    try:
+        return call(*args, **kwargs)
+    except TracksideError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the rank's guard
+        FAULTS.note(call.__name__, error)
+        say(f"trackside: this process is not watched: {clean(f'{type(error).__name__}: {error}')}")
+        return None
 
 
 def quietly(call: Callable[..., Any], *args: Any, is_ours: bool = True) -> bool:

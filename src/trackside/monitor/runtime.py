@@ -119,12 +119,12 @@ class Runtime:
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Begin: the send thread, and the sampler's."""
-        atexit.register(self.finish_at_exit)
-        self._register_with_multiprocessing()
+        """Begin: the send thread, and the sampler's. Where no thread can be had, nothing has begun."""
         if not self._who.is_held:
             self._settle()
         self._link.start()
+        atexit.register(self.finish_at_exit)
+        self._register_with_multiprocessing()
         self.recorder.start()
 
     # --- for monitors ------------------------------------------------------------------------------------------------
