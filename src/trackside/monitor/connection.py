@@ -4,6 +4,8 @@ ZeroMQ could reconnect by itself, but would then send frames that it still held 
 each connection is a fresh socket, and its first frame is a hello.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import zmq
@@ -25,6 +27,25 @@ _DOWN = (
 )
 
 
+def make_context() -> "Context":
+    """Our own, so that a program which uses ZeroMQ too can end its own as it likes.
+
+    Raises:
+        OSError: No descriptor is left.
+    """
+    with _as_oserror():
+        return zmq.Context()
+
+
+@contextmanager
+def _as_oserror() -> Iterator[None]:
+    """`ZMQError` is none."""
+    try:
+        yield
+    except zmq.ZMQError as error:
+        raise OSError(error.errno, str(error)) from error
+
+
 class Connection:
     """A socket on its way to a host, then connected, then broken.
 
@@ -35,12 +56,16 @@ class Connection:
         session: Routing id.
 
     Raises:
-        zmq.ZMQError: No such host, or no descriptor is left.
+        OSError: No such host, or no descriptor is left.
 
     Threads: one. Blocks: never.
     """
 
     def __init__(self, context: "Context", address: ControllerAddress, host: str, session: bytes) -> None:
+        with _as_oserror():
+            self._open(context, address, host, session)
+
+    def _open(self, context: "Context", address: ControllerAddress, host: str, session: bytes) -> None:
         socket = self._socket = context.socket(zmq.DEALER)
         socket.setsockopt(zmq.ROUTING_ID, session)
         socket.setsockopt(zmq.LINGER, 0)

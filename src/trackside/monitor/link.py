@@ -335,15 +335,12 @@ class Link:
         host = address.hosts[self._host_index % len(address.hosts)]
         try:
             _need_descriptors(DESCRIPTORS if self._context is None else MORE_DESCRIPTORS)
-            import zmq
-
-            from trackside.monitor.connection import Connection
+            from trackside.monitor.connection import Connection, make_context
 
             if self._context is None:
-                # Our own, so that a program which uses ZeroMQ too can end its own as it likes.
-                self._context = zmq.Context()
+                self._context = make_context()
             self._connection = Connection(self._context, address, host, self.session)
-        except (ImportError, OSError) as error:  # ZMQError is one; no descriptor is left, or no route
+        except (ImportError, OSError) as error:  # no descriptor is left, no such host, no route
             logger.debug("trackside: no connection to %s: %s", host, error)
             self._host_index += 1
             self._retry_at = now + LONGEST_PAUSE_S

@@ -19,7 +19,7 @@ def test_a_message_survives_the_wire_with_its_sequence() -> None:
 
 
 def test_every_kind_has_a_name_of_its_own() -> None:
-    assert len(codec.UPWARD) == 19
+    assert len(codec.UPWARD) == 20
     assert len(codec.DOWNWARD) == 6
     assert not set(codec.UPWARD) & set(codec.DOWNWARD)
 
