@@ -233,7 +233,8 @@ export class Curves {
   private rebase(curve: Curve, base: Base, upTo: number | null): void {
     curve.base = base;
     curve.window = null;
-    if (upTo !== null) curve.tail.dropUpTo(upTo);
+    if (this.frozen) curve.tail = new Tail(); // the base is all there is
+    else if (upTo !== null) curve.tail.dropUpTo(upTo);
   }
 
   private pumpSoon(): void {
