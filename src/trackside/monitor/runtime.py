@@ -358,6 +358,8 @@ class Runtime:
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         """What was logged since the last turn, the epochs that ended meanwhile, and what the steps took."""
+        if flush:
+            self._look_who()  # for the last time: the hello that says it comes before the farewell
         if not self._is_settled and not flush:  # whose values, and who prints, is not known yet
             return ()
         described = self.stash.drain() if flush or self._link.connected.is_set() else []
