@@ -20,6 +20,8 @@ class Station:
 
     def __init__(self, keys: LinkKeys | None = None, port: int = 0, *, acks: bool = True) -> None:
         self.keys = keys or make_keys()
+        self.run = self.keys.server_public.encode().hex()[:12]
+        """Of its own, since a rank takes over what killed ones of its run have left on the machine."""
         self.inputs: list[Any] = []
         self._acks = acks
         self._wanted_port = port
@@ -33,7 +35,7 @@ class Station:
     def address(self) -> str:
         return format_address(
             ControllerAddress(
-                run="r1",
+                run=self.run,
                 hosts=["127.0.0.1"],
                 port=self.port,
                 server_key=self.keys.server_public,
@@ -73,7 +75,7 @@ class Station:
         asyncio.set_event_loop(self._loop)
         seen: dict[bytes, None] = {}
         reader = FrameReader(
-            "r1",
+            self.run,
             keep=lambda session, *_: seen.setdefault(session),
             send=lambda session, message: listener.send(session, message),  # noqa: PLW0108 - made below
             ask_again=lambda session: welcome(session),  # noqa: PLW0108 - made below
@@ -83,7 +85,7 @@ class Station:
             durable = reader.highest_seq(session) if self._acks else 0
             listener.send(
                 session,
-                messages.Welcome(run="r1", name="n", directory="/nowhere", machine_id="x", durable_seq=durable),
+                messages.Welcome(run=self.run, name="n", directory="/nowhere", machine_id="x", durable_seq=durable),
             )
 
         def drained() -> None:
