@@ -7,6 +7,7 @@ Run `python scripts/behaviour.py` after a change in `tests/rules/` or of a test'
 import sys
 from collections.abc import Iterator
 
+from generated import keep_current
 from rules import GROUPS, ROOT, Proof, Rule, find_proofs, read_rules
 
 PAGE = ROOT / "docs/reference/behaviour.md"
@@ -45,15 +46,7 @@ def _link(proof: Proof) -> str:
 
 def main() -> int:
     """0 when the page is current, or has been written."""
-    now = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(now)
-        print(f"wrote {PAGE}")
-        return 0
-    if PAGE.is_file() and PAGE.read_text() == now:
-        return 0
-    print(f"{PAGE.name} is stale: run `python scripts/behaviour.py`", file=sys.stderr)
-    return 1
+    return keep_current(PAGE, page())
 
 
 if __name__ == "__main__":

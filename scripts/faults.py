@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from generated import keep_current
+
 ROOT = Path(__file__).resolve().parent.parent
 OUTCOMES = ROOT / "tests/faults/outcomes.json"
 PAGE = ROOT / "docs/explanation/faults.md"
@@ -54,15 +56,7 @@ def _row(row: dict[str, str]) -> str:
 
 def main() -> int:
     """0 when the page is current, or has been written."""
-    now = page(json.loads(OUTCOMES.read_text()))
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(now)
-        print(f"wrote {PAGE}")
-        return 0
-    if PAGE.is_file() and PAGE.read_text() == now:
-        return 0
-    print(f"{PAGE.name} is stale: run `python scripts/faults.py`", file=sys.stderr)
-    return 1
+    return keep_current(PAGE, page(json.loads(OUTCOMES.read_text())))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ class Ring:
             os.posix_fallocate(file, 0, PAGE_BYTES + 2 * size)
             page = mmap.mmap(file, PAGE_BYTES)
             self._halves = [mmap.mmap(file, size, offset=PAGE_BYTES + i * size) for i in (0, 1)]
-        except BaseException:
+        except (OSError, ValueError):
             path.unlink(missing_ok=True)
             raise
         finally:
