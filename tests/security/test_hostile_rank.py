@@ -39,6 +39,7 @@ class Core:
             keep=lambda *_: None,
             send=lambda _session, message: self.refused.append(message),
             ask_again=lambda _session: None,
+            has_room=lambda **_: True,
         )
         self.machine = RunMachine.begin(
             run_id="run-a", name="made", directory="/runs/a", version="0", settings=Settings(), started=Moment(1e9, 0.0)

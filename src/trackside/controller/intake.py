@@ -1,12 +1,13 @@
 """Takes in what sessions could not deliver: files they left, and what those that were killed had on their way."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from trackside.errors import TracksideError
+from trackside.errors import StoreError, TracksideError
 from trackside.ingest.reader import FrameReader
 from trackside.store import DiskThreads, RunFolder
 from trackside.wire.estate import Estate, find_estates, frames_of, remove
@@ -15,6 +16,9 @@ log = logging.getLogger("trackside.controller")
 
 PIECE_FRAMES = 500
 """Frames read from the disk at a time."""
+ROOM_S = 30.0
+"""How long it waits for room; where there is none, what was left stays where it is."""
+LOOK_S = 0.05
 
 
 class Intake:
@@ -74,8 +78,18 @@ class Intake:
         frames = frames_of(estate)
         while piece := await self._disk.ask(lambda: list(islice(frames, PIECE_FRAMES))):
             for frame in piece:
+                if not self._reader.has_room:
+                    self._apply()
+                    await self._wait_for_room()
                 self._reader.feed(estate.hello.session, frame, time.time(), is_left=True)
             self._apply()
+
+    async def _wait_for_room(self) -> None:
+        deadline = time.monotonic() + ROOM_S
+        while not self._reader.has_room:
+            if time.monotonic() > deadline:
+                raise StoreError("the run folder does not take what comes")
+            await asyncio.sleep(LOOK_S)
 
     def remove_durable(self, durable: Mapping[bytes, int]) -> None:
         """Remove the files of sessions that are on the disk as far as they were read, unless a slow disk may hold them."""

@@ -76,6 +76,7 @@ class Controller:
             keep=self._writer.journal,
             send=self._send,
             ask_again=self._ask_again,
+            has_room=self._writer.has_room,
         )
         self._frames.restore(beginning.table)
         self._listener = Listener(self.identity.keys, self._frames, self._drained)
@@ -252,6 +253,7 @@ class Controller:
             task.add_done_callback(self._inheriting.discard)
         self._gone = [inputs.ProcessGone(key, how.exit_code, how.signal) for key, how in self._sessions.take_gone()]
         limits = () if self._limits is None else self._limits.look(resume.present().mono)
+        self._frames.ask_for_held(resume.present().wall)
         self._intake.remove_durable(self._durable.marks)
         self.apply([*self._frames.take(), *limits, inputs.Ticked()])
         if self._parent is not None:
@@ -399,8 +401,6 @@ class Controller:
             "segments": status.segments,
             "segments_unreadable": len(self._reader.unreadable),
             "store_waiting_bytes": status.waiting_bytes,
-            "store_dropped_frames": status.dropped_frames,
-            "store_dropped_points": status.dropped_points,
             "store_dropped_records": status.dropped_records,
             "journal_bytes": status.journal_bytes,
             **{f"failures_of_{name.replace(' ', '_')}": count for name, count in self._dispatch.failures.items()},

@@ -25,13 +25,9 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "frames_refused": ("messages refused", "{:,} messages came from other runs or other versions and were refused"),
     "peers_refused": ("connections refused", "{:,} connections without the key of this run were not let in"),
-    "store_dropped_frames": (
+    "frames_held": (
         "journal behind",
-        "{:,} messages found no place in memory while the run folder did not take what came; their ranks send them again",
-    ),
-    "store_dropped_points": (
-        "values lost",
-        "{:,} values found no place in memory while the run folder did not take what came, and are missing in its files",
+        "more comes than the run folder takes: {:,} times a rank was told to keep what it has and to send it again later",
     ),
     "store_dropped_records": (
         "records lost",

@@ -14,6 +14,8 @@ class Counters(msgspec.Struct):
     """Frames that a session sent again and that were known."""
     frames_ahead: int = 0
     """Frames that came before one that is still missing; asked for again."""
+    frames_held: int = 0
+    """Times that a session was told to keep what it has, since there was no room for it."""
     frames_skipped: int = 0
     """Sequence numbers a sender never delivered."""
     frames_malformed: int = 0

@@ -1,6 +1,8 @@
 """Frames in, inputs of the run state out."""
 
+from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -8,7 +10,7 @@ from trackside.errors import FrameTooLargeError, ProtocolError, VersionMismatchE
 from trackside.ingest.counters import Counters
 from trackside.ingest.gather import Gathering, SeriesMap
 from trackside.ingest.names import DEFAULT_NAME_LIMIT, REFUSED, MetricName, MetricNames
-from trackside.ingest.session import ASK_AGAIN_S, Session, open_session
+from trackside.ingest.session import Session, open_session
 from trackside.run.inputs import FrameRefused, Input, MessageArrived, MetricAppeared, PointsArrived, SessionOpened
 from trackside.wire import codec, messages
 from trackside.wire.codec import Envelope
@@ -18,9 +20,19 @@ BATCH_VALUES = 131_072
 """Points are handed on when this many have gathered, also within one drain."""
 NAMED_REFUSALS = 100
 """Refusals that are said, each kind once a session; the rest are counted."""
+ASKED_AT_ONCE = 64
+"""Sessions that begin to send again at the same time, once there is room."""
 _POINTS_FIRST = (messages.EpochReport, messages.Goodbye, messages.JobEnded, messages.WorkerExited)
 
 Keep = Callable[[bytes, int, float, bytes], None]
+
+
+class HasRoom(Protocol):
+    """Whether a frame can be kept now. `is_bulk`: it holds what ranks measured; that waits first."""
+
+    def __call__(self, *, is_bulk: bool) -> bool: ...
+
+
 Send = Callable[[bytes, messages.Downward], None]
 AskAgain = Callable[[bytes], None]
 
@@ -42,17 +54,27 @@ class FrameReader:
         keep: called with (routing id, sequence, arrival time, frame) for each frame that must survive, before it is used.
         send: called with (routing id, message) to answer a peer directly.
         ask_again: called with the routing id of a session that must send again what is not durable.
+        has_room: whether what comes can be kept; what cannot stays with its sender, and is asked for when there is room.
         name_limit: metric names the run may have.
     """
 
     def __init__(
-        self, run: str, keep: Keep, send: Send, ask_again: AskAgain, name_limit: int = DEFAULT_NAME_LIMIT
+        self,
+        run: str,
+        keep: Keep,
+        send: Send,
+        ask_again: AskAgain,
+        has_room: HasRoom,
+        name_limit: int = DEFAULT_NAME_LIMIT,
     ) -> None:
         self.counters = Counters()
         self._run = run
         self._keep = keep
         self._send = send
         self._ask_again = ask_again
+        self._has_room = has_room
+        self._held: deque[bytes] = deque()
+        """Sessions that keep what there was no room for."""
         self._names = MetricNames(name_limit)
         self._sessions: dict[bytes, Session] = {}
         self._series = SeriesMap()
@@ -73,7 +95,8 @@ class FrameReader:
             frame: as it came.
             arrived_at: UTC epoch seconds.
             replaying: the frame comes from the journal: it is not kept again, and gaps in it are true.
-            is_left: its session has ended and left it in a file: a hello of one that is known opens nothing.
+            is_left: its session has ended and left it in a file: a hello of one that is known opens nothing, and nobody
+                would send it again: whoever read it has waited for room.
         """
         if self._is_closed:
             return
@@ -84,7 +107,7 @@ class FrameReader:
             elif envelope.kind == "hello":
                 self._greet(session, envelope, frame, arrived_at, replaying)
             else:
-                self._read(session, envelope, frame, arrived_at, replaying)
+                self._read(session, envelope, frame, arrived_at, replaying, is_left)
         except VersionMismatchError as error:
             self._refuse(session, "version", str(error), answer=True)
         except (ProtocolError, FrameTooLargeError) as error:
@@ -104,7 +127,8 @@ class FrameReader:
     def replayed(self) -> None:
         """The journal has been read: every session must say hello again before it is heard."""
         for known in self._sessions.values():
-            known.live, known.greeted, known.gap_since = False, False, None
+            known.live = False
+            known.expect()
 
     def malformed(self, session: bytes, reason: str) -> None:
         """Count something that was not even a frame."""
@@ -141,6 +165,8 @@ class FrameReader:
             self._refuse(session, "too many sessions", f"{SESSION_LIMIT} sessions have been seen", answer=True)
             return
         if not replaying:
+            if not self._has_room(is_bulk=False):
+                return  # it says hello again
             self._keep(session, 0, arrived_at, frame)
         if known is None:
             self._sessions[session] = open_session(hello)
@@ -150,21 +176,35 @@ class FrameReader:
         self.counters.frames += 1
         self._inputs.append(SessionOpened(hello))
 
-    def _read(self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool) -> None:
+    def _read(
+        self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool, is_left: bool
+    ) -> None:
         known = self._sessions.get(session)
         if known is None or not (known.live or replaying):
             self.counters.frames_before_hello += 1
             return
-        if envelope.seq and not self._is_next(session, known, envelope.seq, arrived_at, replaying):
-            return
+        if envelope.seq:
+            is_bulk = known.rank >= 0 or envelope.kind == "left"
+            if not self._is_next(session, known, envelope.seq, arrived_at, replaying):
+                return
+            if not (replaying or is_left or self._has_room(is_bulk=is_bulk)):
+                self._hold(session, known, envelope.seq)
+                return
         message = codec.decode_body(envelope)
         if message is None:
             self.counters.frames_unknown_kind += 1
         if envelope.seq:
             if not replaying:
                 self._keep(session, envelope.seq, arrived_at, frame)
+                self.counters.frames_skipped += envelope.seq - known.highest_seq - 1
+            known.expect()
             known.highest_seq = envelope.seq
         self.counters.frames += 1
+        self._hand_on(session, known, message, arrived_at, replaying)
+
+    def _hand_on(
+        self, session: bytes, known: Session, message: messages.Message | None, arrived_at: float, replaying: bool
+    ) -> None:
         if isinstance(message, messages.Left):
             self._take_left(message, arrived_at, replaying)
         elif isinstance(message, messages.Points):
@@ -192,18 +232,42 @@ class FrameReader:
             self.counters.frames_duplicate += 1
             known.greeted = False
             return False
-        missing = seq - known.highest_seq - 1
-        if missing and not (known.greeted or replaying):
-            if known.gap_since is None:
-                known.gap_since = arrived_at
-                self._ask_again(session)
-            if arrived_at - known.gap_since < ASK_AGAIN_S:
-                self.counters.frames_ahead += 1
-                return False
-        if not replaying:
-            self.counters.frames_skipped += missing
-        known.greeted, known.gap_since = False, None
+        is_missing = seq != known.highest_seq + 1 and seq != known.due
+        if not is_missing or known.greeted or replaying:
+            return True
+        if known.is_held:
+            self.counters.frames_ahead += 1
+            return False
+        if known.gap_since is None:
+            known.gap_since = arrived_at
+            self._ask_again(session)
+        if arrived_at - known.gap_since < known.patience_s:
+            self.counters.frames_ahead += 1
+            return False
         return True
+
+    def _hold(self, session: bytes, known: Session, seq: int) -> None:
+        """There is no room: this frame, and what follows it, stay with their sender until they are asked for."""
+        self.counters.frames_held += 1
+        if not known.is_held:
+            self._held.append(session)
+        known.hold(seq)
+
+    def ask_for_held(self, now: float) -> None:
+        """Ask for what there was no room for, some sessions at a time; to be called now and then."""
+        for _ in range(min(ASKED_AT_ONCE, len(self._held))):
+            if not self._has_room(is_bulk=True):
+                return
+            session = self._held.popleft()
+            known = self._sessions[session]
+            if known.is_held:  # else it has said hello meanwhile, and sends again anyway
+                known.is_held, known.gap_since = False, now
+                self._ask_again(session)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether values can be taken."""
+        return self._has_room(is_bulk=True)
 
     # --- points -------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from trackside.wire.messages import Hello, Identity
 
 ASK_AGAIN_S = 2.0
 """How long frames that leave a gap are refused, waiting for what is missing, before the gap is believed."""
+HELD_S = 30.0
+"""The same after a frame that there was no room for: its sender has it, and all that is between."""
 
 
 class Session(msgspec.Struct):
@@ -28,10 +30,29 @@ class Session(msgspec.Struct):
     """Whether the next sequenced frame may follow a gap: the sender has just begun to send again."""
     gap_since: float | None = None
     """Arrival time of the first frame that left the present gap."""
+    due: int = 0
+    """Sequence of the frame that there was no room for; 0: there is none. It comes again, and all that follows it."""
+    is_held: bool = False
+    """Whether it has not been asked for yet."""
 
     def greet(self) -> None:
         """It begins to send what is not durable."""
-        self.live, self.greeted, self.gap_since = True, True, None
+        self.live = True
+        self.expect(greeted=True)
+
+    def expect(self, *, greeted: bool = False) -> None:
+        """Nothing is missing as of now."""
+        self.greeted, self.gap_since, self.due, self.is_held = greeted, None, 0, False
+
+    def hold(self, seq: int) -> None:
+        """There is no room for this frame."""
+        self.expect()
+        self.due, self.is_held = seq, True
+
+    @property
+    def patience_s(self) -> float:
+        """How long what is missing is waited for."""
+        return HELD_S if self.due else ASK_AGAIN_S
 
     def take_identity(self, hello: Hello) -> None:
         """Who it is, which a process may learn late."""

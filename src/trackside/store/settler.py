@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -41,8 +41,6 @@ class Settlement:
     rows: int
     """Oldest hot rows that are its."""
     resources: list[ResourceRecord]
-    healed: dict[bytes, int] = field(default_factory=dict)
-    """Sessions, with sequence, whose frames the journal had no room for but that are safe once this is done."""
     is_last: bool = False
     """No journal file follows: it is kept for the state in it, unless the end is clean."""
 
@@ -65,7 +63,7 @@ class Settler:
         folder: RunFolder,
         table: PointTable,
         *,
-        on_settled: Callable[[Settlement], None],
+        on_settled: Callable[[], None],
         on_trouble: Callable[[str | None], None],
         is_resumed: bool,
     ) -> None:
@@ -138,7 +136,7 @@ class Settler:
                 if not self._persist(partial(self._settle, job)):
                     return
                 self._jobs.popleft()
-                self._on_settled(job)
+                self._on_settled()
                 self._persist(self._merge_if_many)
             if self._epochs_due(end) and not self._persist(self._write_epochs):
                 return

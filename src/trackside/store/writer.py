@@ -40,6 +40,8 @@ ROTATE_ROWS = 1_000_000
 ROTATE_BYTES = 64 * 1024 * 1024
 ROTATE_SECONDS = 60.0
 MAX_WAITING_BYTES = 96 * 1024 * 1024
+SPARE_BYTES = 32 * 1024 * 1024
+"""More that may wait of what launchers say: who comes and goes is known while values have to wait with their ranks."""
 MOST_BACKLOG = 2
 """Closed journal files that wait to become segments before the present one may grow beyond its size."""
 MAX_HOT_ROWS = 4_000_000
@@ -58,12 +60,8 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the disk does not take what arrives, UTC epoch seconds; None while it does."""
     reason: str | None = None
     waiting_bytes: int = 0
-    dropped_frames: int = 0
-    """Frames that there was no memory to keep for the journal; their sessions are not acknowledged."""
-    dropped_points: int = 0
-    """Values that there was no memory to keep for a segment."""
     dropped_records: int = 0
-    """Events, epochs and resource samples likewise."""
+    """Events, epochs and resource samples that there was no memory to keep."""
     points: int = 0
     journal_bytes: int = 0
     segments: int = 0
@@ -84,7 +82,6 @@ class _Waiting:
     files: dict[Path, tuple[bytes, bool]] = field(default_factory=dict)
     """Content, and whether it is for this user only."""
     checkpoint: bytes | None = None
-    healed: dict[bytes, int] = field(default_factory=dict)
     since: tuple[float, float] | None = None
     """Wall clock and monotonic time of the oldest item."""
 
@@ -93,7 +90,9 @@ class StoreWriter:
     """Takes what arrives and brings it to the run folder.
 
     Threads: the methods but `close` never block and may be called from one thread (the controller's loop); the
-    callbacks come from the store's threads, or from the caller's when the disk hangs. What a bound drops is counted.
+    callbacks come from the store's threads, or from the caller's when the disk hangs. Frames and values are never dropped:
+    whoever brings them asks `has_room` first, and leaves them with their rank while there is none. Records beyond their
+    bound are counted.
 
     A checkpoint must be taken when the frames given to `journal` and the values given to `points` say the same: what
     came before it becomes a segment, what comes after it is replayed.
@@ -121,9 +120,7 @@ class StoreWriter:
         self._wake = threading.Event()
         self._queue: deque[_Waiting] = deque([_Waiting()])
         self._waiting_bytes = 0
-        self._gaps: dict[bytes, int] = {}
-        self._seen: dict[bytes, int] = {}
-        self._dropped_frames = self._dropped_points = self._dropped_records = 0
+        self._dropped_records = 0
         self._committing: _Waiting | None = None
         self._troubles: dict[str, str] = {}
         self._said: tuple[bool, str | None] = (False, None)
@@ -146,7 +143,7 @@ class StoreWriter:
         self._settler = Settler(
             folder,
             self.table,
-            on_settled=self._settled,
+            on_settled=self._wake.set,
             on_trouble=lambda reason: self._note_trouble("segments", reason),
             is_resumed=next_file > 1,
         )
@@ -159,30 +156,27 @@ class StoreWriter:
 
     # --- intake: never blocks -----------------------------------------------------------------------------------------
 
+    def has_room(self, *, is_bulk: bool = True) -> bool:
+        """Whether a frame can be taken now. `is_bulk`: it holds what ranks measured; that waits first."""
+        if not is_bulk:
+            return self._waiting_bytes <= MAX_WAITING_BYTES + SPARE_BYTES
+        return self._waiting_bytes <= MAX_WAITING_BYTES and self.table.hot_rows <= MAX_HOT_ROWS
+
     def journal(self, session: bytes, seq: int, arrival: float, data: bytes) -> None:
         """Keep a frame as it came; its session is acknowledged up to `seq` once it is on the disk."""
         size = len(data) + FRAME_OVERHEAD_BYTES
         with self._lock:
+            self._waiting_bytes += size
+            last = self._last()
+            last.size_bytes += size
+            last.frames.append(Frame(session, arrival, data))
             if seq:
-                self._seen[session] = seq
-            if self._waiting_bytes + size > MAX_WAITING_BYTES or self.table.hot_rows > MAX_HOT_ROWS:
-                self._dropped_frames += 1
-                self._gaps[session] = max(seq, self._gaps.get(session, 0))
-            else:
-                self._waiting_bytes += size
-                last = self._last()
-                last.size_bytes += size
-                last.frames.append(Frame(session, arrival, data))
-                if seq and session not in self._gaps:
-                    last.durable[session] = seq
+                last.durable[session] = seq
         self._wake.set()
         self._notice_stall()
 
     def points(self, batch: PointBatch) -> None:
         """Values of frames that were journaled before; readers see them at once."""
-        if self.table.hot_rows > MAX_HOT_ROWS:
-            self._dropped_points += len(batch)
-            return
         self.table.append(batch)
         with self._lock:
             self._last().rows += len(batch)
@@ -220,10 +214,7 @@ class StoreWriter:
     def checkpoint(self, data: bytes) -> None:
         """The state as of now: a new journal file begins with it, and what came before becomes a segment."""
         with self._lock:
-            last = self._last()
-            last.checkpoint = data
-            if not self._dropped_points:
-                last.healed = {session: self._seen.get(session, 0) for session in self._gaps}
+            self._last().checkpoint = data
             self._queue.append(_Waiting())
         self._wake.set()
 
@@ -236,8 +227,6 @@ class StoreWriter:
                 not_persisted_since=since,
                 reason=reason,
                 waiting_bytes=self._waiting_bytes,
-                dropped_frames=self._dropped_frames,
-                dropped_points=self._dropped_points,
                 dropped_records=self._dropped_records,
                 points=self.table.total,
                 journal_bytes=file.size if file else 0,
@@ -257,7 +246,7 @@ class StoreWriter:
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)
         self._settler.join(deadline - time.monotonic())
-        return self._settler.is_done and not self._gaps and not self._waiting_bytes
+        return self._settler.is_done and not self._waiting_bytes
 
     def _last(self) -> _Waiting:
         """Where the next item goes; the lock is held."""
@@ -328,10 +317,7 @@ class StoreWriter:
             if self._end is None:
                 time.sleep(COMMIT_SECONDS)
         if is_well and self._turn():
-            with self._lock:
-                healed = {} if self._dropped_points else {key: self._seen.get(key, 0) for key in self._gaps}
-            last = Settlement(self._file_number, self._file_rows, self._resources, healed, is_last=True)
-            self._settler.settle(last)
+            self._settler.settle(Settlement(self._file_number, self._file_rows, self._resources, is_last=True))
         self._close_files()
         clean, deadline = self._end or (False, 0.0)
         self._settler.finish(clean=clean and not self._waiting_bytes, deadline=deadline)
@@ -439,7 +425,7 @@ class StoreWriter:
             raise
         if self._file is not None:
             self._file.close()
-        job = Settlement(self._file_number, self._file_rows, self._resources + waiting.resources, waiting.healed)
+        job = Settlement(self._file_number, self._file_rows, self._resources + waiting.resources)
         self._file, self._file_number, self._file_rows, self._resources = following, self._file_number + 1, 0, []
         waiting.resources = []
         self._file_since, self._checkpoint_asked, self._head_bytes = time.monotonic(), False, following.size
@@ -453,18 +439,6 @@ class StoreWriter:
         if self._is_resumed or self._file_rows >= ROTATE_ROWS or size >= ROTATE_BYTES or is_due:
             self._checkpoint_asked, self._is_resumed = True, False
             self._on_checkpoint_wanted()
-
-    def _settled(self, job: Settlement) -> None:
-        """A segment holds what the journal had no room for; called from the settler's thread."""
-        healed = {}
-        with self._lock:
-            for session, seq in job.healed.items():
-                healed[session] = seq
-                if self._gaps.get(session, seq + 1) <= seq:
-                    del self._gaps[session]
-        if healed:
-            self._on_durable(healed)
-        self._wake.set()
 
     def _open_journal(self) -> AppendFile:
         if self._file is None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,13 @@ class Controller:
     def __init__(self, folder: RunFolder, elsewhere: tuple[Path, ...] = ()) -> None:
         self.inputs: list[Any] = []
         self.kept: list[tuple[int, bytes]] = []
+        self.room: Callable[[], bool] = lambda: True
         self.reader = FrameReader(
-            "r1", lambda session, seq, at, frame: self.kept.append((seq, frame)), lambda *_: None, lambda *_: None
+            "r1",
+            keep=lambda session, seq, at, frame: self.kept.append((seq, frame)),
+            send=lambda *_: None,
+            ask_again=lambda *_: None,
+            has_room=lambda is_bulk: self.room() or not is_bulk,
         )
         self._folder, self._elsewhere = folder, elsewhere
         self.intake: Intake | None = None
@@ -113,6 +118,25 @@ class Controller:
     def steps(self) -> list[int]:
         self.inputs.extend(self.reader.take())
         return [step for i in self.inputs if isinstance(i, PointsArrived) for step in i.batch.step.tolist()]
+
+
+def test_what_was_left_waits_for_room(memory: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each frame until there is some; where there is none it stays where it is."""
+    dead = Dead(memory)
+    for step in range(3):
+        dead.log([step])
+        dead.turn()
+    controller = Controller(folder)
+    controller.room = lambda: False
+    with monkeypatch.context() as patch:
+        patch.setattr("trackside.controller.intake.ROOM_S", -1.0)
+        assert controller.take_in() == []
+    assert (controller.steps(), dead.spool.exists()) == ([], True)
+    looks = iter(range(1000))
+    controller.room = lambda: next(looks) % 3 == 2
+    assert controller.take_in() == [SESSION]
+    assert controller.steps() == [0, 1, 2]
+    assert next(looks) > 3 * len(dead.frames)
 
 
 @pytest.mark.parametrize("arrived", [0, 1, 2, 3])

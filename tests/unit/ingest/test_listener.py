@@ -33,6 +33,7 @@ class End:
             keep=lambda *_: None,
             send=self.answer,
             ask_again=lambda session: None,
+            has_room=lambda **_: True,
         )
         self.listener = Listener(self.keys, self.reader, lambda: self.inputs.extend(self.reader.take()))
         self.listener.bind("127.0.0.1")

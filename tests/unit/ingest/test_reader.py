@@ -14,11 +14,13 @@ class Link:
         self.kept: list[tuple[bytes, int]] = []
         self.sent: list[tuple[bytes, messages.Downward]] = []
         self.asked: list[bytes] = []
+        self.has_room = True
         self.reader = FrameReader(
             "run-a",
             keep=lambda session, seq, _at, _frame: self.kept.append((session, seq)),
             send=lambda session, message: self.sent.append((session, message)),
             ask_again=self.asked.append,
+            has_room=lambda is_bulk: self.has_room,
             name_limit=name_limit,
         )
 
@@ -106,6 +108,75 @@ def test_after_a_hello_the_first_frame_may_leave_a_gap(link):
     link.feed(0, points([{0: 1.0}], names={0: "loss"}), 5)
     assert len([i for i in link.take() if isinstance(i, PointsArrived)]) == 1
     assert link.reader.counters.frames_skipped == 4
+
+
+def steps_taken(link: Link) -> list[int]:
+    return [step for event in link.take() if isinstance(event, PointsArrived) for step in event.batch.step.tolist()]
+
+
+def test_what_there_is_no_room_for_comes_again_whole_and_in_order(link):
+    frames = {seq: points([{0: 1.0}], step=seq, names={0: "loss"}) for seq in range(1, 8)}
+    link.feed(0, hello(0))
+    link.feed(0, frames[1], 1)
+    link.has_room = False
+    link.feed(0, frames[2], 2)
+    link.feed(0, frames[3], 3)
+    link.reader.ask_for_held(1001.0)
+    link.has_room = True
+    link.feed(0, frames[4], 4)
+    assert (steps_taken(link), link.asked) == ([1], [])
+    link.reader.ask_for_held(1002.0)
+    link.reader.ask_for_held(1003.0)
+    assert link.asked == [session_id(0)], "once"
+    link.feed(0, frames[5], 5, at=1020.0)  # was on its way
+    for seq in range(1, 8):
+        link.feed(0, frames[seq], seq, at=1021.0)
+    assert steps_taken(link) == [2, 3, 4, 5, 6, 7]
+    assert [seq for _, seq in link.kept] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert (link.reader.counters.frames_held, link.reader.counters.frames_skipped) == (1, 0)
+    assert link.asked == [session_id(0)]
+
+
+def test_a_gap_that_was_true_before_there_was_no_room_is_so_afterwards(link):
+    link.feed(0, hello(0))
+    link.has_room = False
+    link.feed(0, points([{0: 1.0}], step=5, names={0: "loss"}), 5)
+    link.has_room = True
+    link.reader.ask_for_held(1000.0)
+    link.feed(0, points([{0: 1.0}], step=6), 6)
+    assert steps_taken(link) == []
+    link.feed(0, points([{0: 1.0}], step=5, names={0: "loss"}), 5)
+    link.feed(0, points([{0: 1.0}], step=6), 6)
+    assert (steps_taken(link), link.reader.counters.frames_skipped) == ([5, 6], 4)
+
+
+def test_who_lost_what_was_asked_for_is_heard_again_after_a_while(link):
+    link.feed(0, hello(0))
+    link.has_room = False
+    link.feed(0, points([{0: 1.0}], step=1, names={0: "loss"}), 1)
+    link.has_room = True
+    link.reader.ask_for_held(1000.0)
+    later = points([{0: 1.0}], step=2, names={0: "loss"})
+    link.feed(0, later, 2, at=1029.0)
+    assert steps_taken(link) == []
+    link.feed(0, later, 2, at=1031.0)
+    assert (steps_taken(link), link.reader.counters.frames_skipped) == ([2], 1)
+
+
+def test_who_says_hello_while_there_is_no_room_is_answered_when_there_is(link):
+    link.has_room = False
+    link.feed(0, hello(0))
+    assert (link.take(), link.kept, link.sent) == ([], [], [])
+    link.has_room = True
+    link.feed(0, hello(0))
+    assert isinstance(link.take()[0], SessionOpened)
+
+
+def test_what_lay_in_a_file_waits_for_no_room(link):
+    link.feed(0, hello(0))
+    link.has_room = False
+    link.feed(0, points([{0: 1.0}], step=1, names={0: "loss"}), 1, is_left=True)
+    assert steps_taken(link) == [1]
 
 
 def test_points_come_before_the_goodbye_that_followed_them(link):

@@ -44,7 +44,14 @@ class Station:
             on_checkpoint_wanted=self._want,
             next_file=1 if resumption is None else resumption.next_file,
         )
-        self.reader = FrameReader(RUN, keep=self.writer.journal, send=lambda *_: None, ask_again=lambda *_: None)
+        self.asked: list[bytes] = []
+        self.reader = FrameReader(
+            RUN,
+            keep=self.writer.journal,
+            send=lambda *_: None,
+            ask_again=self.asked.append,
+            has_room=self.writer.has_room,
+        )
         if resumption is not None:
             self._go_on(resumption)
         self.writer.start()

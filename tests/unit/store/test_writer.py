@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.unit.ingest.fake_rank import session_id
-from tests.unit.store.station import Station, batch, new_folder, wait_until
+from tests.unit.store.station import Station, new_folder, wait_until
 from trackside.errors import StoreError
 from trackside.store import RunFolder, StoreStatus, read_rows
 from trackside.store.journal import AppendFile, Checkpoint, Frame, read_journal
@@ -301,9 +301,7 @@ def test_a_folder_that_was_removed_is_made_again(station: Station, disk: SickDis
     wait_until(lambda: len(station.folder.point_files()) == 1, "the segment")
 
 
-def test_beyond_the_memory_bound_frames_are_counted_and_not_acknowledged(
-    station: Station, disk: SickDisk, monkeypatch
-) -> None:
+def test_beyond_the_memory_bound_frames_wait_with_their_rank(station: Station, disk: SickDisk, monkeypatch) -> None:
     monkeypatch.setattr("trackside.store.writer.MAX_WAITING_BYTES", 4000)
     station.greet(0)
     station.log(0, 0, [{"loss": 0.0}])
@@ -311,27 +309,40 @@ def test_beyond_the_memory_bound_frames_are_counted_and_not_acknowledged(
     disk.well.clear()
     for step in range(1, 100):
         station.log(0, step, [{"loss": float(step)}])
-    dropped = station.writer.status().dropped_frames
-    assert 0 < dropped < 99
-    assert station.writer.status().waiting_bytes <= 4000
+    assert station.reader.counters.frames_held == 1
+    assert 4000 < station.writer.status().waiting_bytes < 5000
     disk.well.set()
-    wait_until(lambda: station.writer.status().waiting_bytes == 0, "the recovery")
-    assert station.durable[session_id(0)] == 100 - dropped
-    # what the journal lacks is safe again once a segment and a checkpoint hold it
-    station.rotate()
-    station.wait_durable()
-    station.log(0, 100, [{"loss": 100.0}])
+    while (taken := station.reader.highest_seq(session_id(0))) < 100:
+        wait_until(lambda: station.durable[session_id(0)] == taken and station.writer.has_room(), "the recovery")
+        send_the_rest(station, 100)
     station.wait_durable()
     assert station.close()
-    assert sorted(pd.read_parquet(station.folder.points)["value"]) == [float(step) for step in range(101)]
+    assert sorted(pd.read_parquet(station.folder.points)["value"]) == [float(step) for step in range(100)]
 
 
-def test_beyond_the_memory_bound_points_are_counted(station: Station, monkeypatch) -> None:
-    monkeypatch.setattr("trackside.store.writer.MAX_HOT_ROWS", 10)
-    for _ in range(5):
-        station.writer.points(batch([1.0] * 4))
-    assert station.writer.status().dropped_points == 8
-    assert station.writer.table.hot_rows == 12
+def test_beyond_the_bound_of_hot_values_frames_wait_with_their_rank(station: Station, monkeypatch) -> None:
+    """A rank that is faster than segments are written loses nothing, and is acknowledged to the end."""
+    monkeypatch.setattr("trackside.store.writer.MAX_HOT_ROWS", 20)
+    station.greet(0)
+    for step in range(50):
+        station.log(0, step, [{"loss": float(step)}])
+    assert station.reader.highest_seq(session_id(0)) == 21
+    for _ in range(2):
+        station.rotate()
+        send_the_rest(station, 50)
+    assert station.reader.highest_seq(session_id(0)) == 50
+    station.wait_durable()
+    assert station.close()
+    assert sorted(pd.read_parquet(station.folder.points)["value"]) == [float(step) for step in range(50)]
+
+
+def send_the_rest(station: Station, count: int) -> None:
+    """What a rank of one value a frame does when it is asked to send again."""
+    station.reader.ask_for_held(time.time())
+    assert station.asked.pop() == session_id(0)
+    station.seqs[0] = first = station.durable[session_id(0)]
+    for step in range(first, count):
+        station.log(0, step, [{"loss": float(step)}])
 
 
 def test_beyond_the_memory_bound_records_are_counted(station: Station, monkeypatch) -> None:
