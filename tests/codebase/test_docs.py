@@ -179,11 +179,13 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wait_until_ended(folder: Path) -> bool:
-    """Whether the journal goes within the time a controller takes to end."""
-    deadline = time.monotonic() + 30
-    while (folder / "journal").exists() and time.monotonic() < deadline:
+    """Whether the journal goes within the time a controller takes to end, and what seals the folder is there."""
+    deadline = time.monotonic() + 60
+    while not (ended := (folder / "sealed.bin").exists() and not (folder / "journal").exists()):
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.05)
-    return not (folder / "journal").exists()
+    return ended
 
 
 def entries(folder: Path) -> Iterator[str]:

@@ -1,8 +1,15 @@
 """What a shared mount costs that hangs or refuses: the page answers, the training and the controller end, and it is said."""
 
+import contextlib
+import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +74,85 @@ def test_a_mount_that_hangs_for_good_leaves_page_training_and_ends_alone(
         page="live, and not persisted since when; a chart that only the disk holds says so",
         report="written by the controller that comes back; the one that hung has ended in time",
     )
+
+
+def test_a_page_over_a_run_folder_answers_while_its_mount_hangs(
+    mount: Interposed, watch: Watch, tell: Tell, tmp_path: Path
+) -> None:
+    """`trackside view` beside the run; all that is not a curve is answered, and it ends when it is asked to."""
+    training = watch(runs=tmp_path / "mount")
+    training.wait_for_step(30)
+    command = [sys.executable, "-m", "trackside", "view", str(training.controller.folder), "--port", "0", "--json"]
+    process = subprocess.Popen(command, env=clean_environment(**mount.env), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        mount.hang()
+        wait_for(lambda: mount.met, 30, "a look at the folder that does not come back")
+        said = wait_for(lambda: disk_warnings(url), 60, "the page says that the disk does not answer")
+        for path in (*FROM_MEMORY, "api/v1/graph", "api/v1/resources", "api/v1/report"):
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url + path, timeout=40) as answer:
+                assert answer.status == 200
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert time.monotonic() - began < 10
+    finally:
+        mount.heal()
+        process.kill()
+        process.wait(10)
+        process.stdout.close()
+    training.end()
+    training.settle()
+    training.assert_complete()
+    tell(
+        "the mount hangs for `trackside view`",
+        training="same",
+        points="all, each once",
+        page=said[0],
+        report=training.report()["run"]["state"],
+    )
+
+
+def disk_warnings(url: str) -> list[str]:
+    with urllib.request.urlopen(url + "api/v1/run", timeout=5) as answer:
+        return [warning["text"] for warning in json.loads(answer.read())["warnings"] if warning["kind"] == "disk"]
+
+
+def test_a_controller_that_replays_from_a_disk_that_hangs_ends_when_it_is_asked_to(watch: Watch, tell: Tell) -> None:
+    """The last file of the journal is one that nobody writes: whoever reads it waits, as on a server that has gone."""
+    training = watch()
+    training.wait_for_step(30)
+    training.controller.kill()
+    journal = training.controller.folder / "journal"
+    hanging = journal / f"{max(int(path.stem) for path in journal.glob('*.log')) + 1:06d}.log"
+    os.mkfifo(hanging)
+    resuming = threading.Thread(target=training.controller.resume, daemon=True)  # until it says that it is ready
+    killed = training.controller.process
+    resuming.start()
+    wait_for(lambda: training.controller.process is not killed, 10, "the controller that replays")
+    wait_for(lambda: waits_for_a_file(training.controller.process.pid), 30, "somebody who waits for the journal")
+    training.controller.process.terminate()
+    assert training.controller.process.wait(20) == 1
+    resuming.join(10)
+    assert "has not answered" in training.controller.stderr
+    hanging.unlink()
+    training.controller.resume()
+    training.end()
+    training.settle()
+    training.assert_complete()
+    tell(
+        "the controller is asked to end while the disk holds back the journal that it replays",
+        training="same",
+        points="all, each once, once the disk is back",
+        page="gone, until it is resumed",
+        report=training.report()["run"]["state"],
+    )
+
+
+def waits_for_a_file(pid: int) -> bool:
+    """Whether a thread of a process is held up by a file that nobody writes."""
+    return any((task / "wchan").read_text() == "wait_for_partner" for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 def refused(training: WatchedTraining, path: str) -> urllib.error.HTTPError | None:

@@ -6,9 +6,11 @@ import asyncio
 import json
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 
 import msgspec
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -114,7 +116,9 @@ def view(folder: Path) -> ViewedFolder:
     try:
         for answer in (seen.run(), seen.ranks(), seen.metrics(), seen.epochs(), seen.events(), seen.counters()):
             json.loads(msgspec.json.encode(answer), parse_constant=pytest.fail)
-        msgspec.json.encode([seen.resources("root"), seen.heat("root"), seen.graph(), seen.svg(), seen.last_values()])
+        msgspec.json.encode(
+            [seen.resources("root"), seen.heat("root"), seen.graph(), seen.svg(), asyncio.run(seen.last_values())]
+        )
         report = asyncio.run(ReportSink(seen.source, read_files(), folder / "r.html", lambda: 1.0).render())
         assert b'id="trackside-data"' in report
     finally:
@@ -215,6 +219,29 @@ def test_what_stands_in_whole_segments_is_shown_and_the_rest_is_said(runs: dict[
         f"points/{segment.name} is damaged; what cannot be read of it is missing here"
     ]
     assert seen.counters()["segments_unreadable"] == 1
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_an_export_holds_what_can_be_read_and_names_what_is_missing(
+    runs: dict[bool, Path], tmp_path: Path, format: str, capsys
+) -> None:
+    """One segment's values are damaged, and another one's end; the others are whole."""
+    folder = tmp_path / "run"
+    shutil.copytree(runs[False], folder)
+    first, second, *whole = sorted((folder / "points").glob("*.parquet"))
+    first.write_bytes(first.read_bytes()[:4] + bytes(196) + first.read_bytes()[200:])
+    second.write_bytes(second.read_bytes()[:100])
+    target = tmp_path / f"points.{format}"
+    command = ["export", str(folder), "--format", format, "--output", str(target)]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert f"points/{first.name} is damaged: 4 of its 4 points could not be read and are missing" in said
+    assert f"points/{second.name} is damaged: an unknown number of points could not be read and are missing" in said
+    rows = {"csv": pd.read_csv, "parquet": pd.read_parquet, "jsonl": partial(pd.read_json, lines=True)}[format](target)
+    assert sorted(rows.step) == sorted(step for path in whole for step in pd.read_parquet(path).step)
+    assert whole
+    assert main([*command, "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["missing"]) == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "bytes", "noise"])

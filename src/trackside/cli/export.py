@@ -10,13 +10,13 @@ from typing import IO, TextIO
 from trackside.cli.parser import Parser
 from trackside.errors import UsageError
 from trackside.sinks.terminal import escape_controls
-from trackside.store import FORMATS, export_run
+from trackside.store import FORMATS, Exported, export_run
 
 SUMMARY = "write a run's points as csv, jsonl or parquet"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the points to a file or to stdout.
+    """Write the points to a file or to stdout; 1 when some could not be read, which are named.
 
     Raises:
         UsageError: parquet without a file.
@@ -34,15 +34,20 @@ def main(arguments: Sequence[str]) -> int:
             wanted = "--format parquet" if options.format == "parquet" else "--json"
             raise UsageError(f"{wanted} needs a file; add --output points.{options.format}")
         out: IO[str] = _Escaping(sys.stdout) if sys.stdout.isatty() else sys.stdout  # type: ignore[assignment]
-        export_run(options.run, options.format, out, None)
-        return 0
+        return _say_missing(export_run(options.run, options.format, out, None))
     target = Path(options.output).absolute()
-    count = _write(options.run, options.format, target)
+    done = _write(options.run, options.format, target)
     if options.json:
-        print(json.dumps({"file": str(target), "points": count}))
+        print(json.dumps({"file": str(target), "points": done.points, "missing": done.missing}))
     else:
-        print(f"{count:,} points in {target}", file=sys.stderr)
-    return 0
+        print(escape_controls(f"{done.points:,} points in {target}"), file=sys.stderr)
+    return _say_missing(done)
+
+
+def _say_missing(done: Exported) -> int:
+    for words in done.missing:
+        print(escape_controls(f"trackside export: {words}"), file=sys.stderr)
+    return 1 if done.missing else 0
 
 
 class _Escaping(io.TextIOBase):
@@ -61,7 +66,7 @@ class _Escaping(io.TextIOBase):
         self._terminal.flush()
 
 
-def _write(run: str, format: str, target: Path) -> int:
+def _write(run: str, format: str, target: Path) -> Exported:
     if format == "parquet":
         return export_run(run, format, None, target)
     try:

@@ -14,8 +14,9 @@ from trackside.ingest.reader import TableSnapshot
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
 from trackside.run.state import Settings
-from trackside.store import Resumption, RunFolder, find_resumption
+from trackside.store import Resumption, RunFolder, find_resumption, read_events
 from trackside.wire.arguments import utf8_text
+from trackside.wire.documents import EventRecord
 
 log = logging.getLogger("trackside.controller")
 
@@ -30,6 +31,8 @@ class Beginning:
     table: TableSnapshot
     resumption: Resumption | None
     """What the journal still holds; None for a new run."""
+    events: list[EventRecord]
+    """What had been told of the run."""
 
 
 def begin(config: ControllerConfig) -> Beginning:
@@ -47,7 +50,7 @@ def _new(config: ControllerConfig) -> Beginning:
     folder = RunFolder.create(config.directory, config.name, now.wall)
     identity = new_identity(config, now.wall)
     settings = _settings(Settings(), identity, wants_page=config.wants_page and not config.no_page, port=config.port)
-    return Beginning(folder, identity, _first_state(folder, identity, settings, now), TableSnapshot(), None)
+    return Beginning(folder, identity, _first_state(folder, identity, settings, now), TableSnapshot(), None, [])
 
 
 def _go_on(folder: RunFolder, config: ControllerConfig) -> Beginning:
@@ -74,7 +77,7 @@ def _go_on(folder: RunFolder, config: ControllerConfig) -> Beginning:
     had_page = identity.page_port is not None
     port = identity.page_port if had_page else config.port
     machine.state.settings = _settings(machine.state.settings, identity, wants_page=had_page, port=port)
-    return Beginning(folder, identity, machine, table, resumption)
+    return Beginning(folder, identity, machine, table, resumption, read_events(folder.events))
 
 
 def _settings(known: Settings, identity: ControllerIdentity, *, wants_page: bool, port: int | None) -> Settings:

@@ -1,10 +1,11 @@
 """The composition root: builds a controller's parts, joins them, runs them."""
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -22,6 +23,7 @@ from trackside.controller.limits import LimitWatch
 from trackside.controller.source import LiveSource
 from trackside.controller.watch import ParentWatch, SessionWatch
 from trackside.controller.website import Site, Website
+from trackside.errors import DiskSilentError
 from trackside.ingest.listener import Listener
 from trackside.ingest.reader import FrameReader
 from trackside.run import inputs
@@ -60,10 +62,12 @@ class Controller:
     def __init__(self, config: ControllerConfig, beginning: Beginning) -> None:
         self.folder, self.identity = beginning.folder, beginning.identity
         self._config = config
-        self._resumption = beginning.resumption
+        self._resumption, self._events = beginning.resumption, beginning.events
         self._machine = beginning.machine
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._over, self._hurry = asyncio.Event(), asyncio.Event()
+        self._over, self._hurry, self._asked_to_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._held: list[Callable[[], None]] | None = None
+        """While the journal is replayed: what others have said meanwhile."""
         self._parent: ParentWatch | None = None
         self._sessions = SessionWatch(machine_id())
         self._gone: list[inputs.ProcessGone] = []
@@ -138,7 +142,7 @@ class Controller:
             self._source,
             self._hub,
             report=self._report,
-            prometheus=lambda: take_scrape(self._source, resume.present().wall).text,
+            prometheus=self._take_scrape,
             said=self._page_said,
         )
 
@@ -160,6 +164,9 @@ class Controller:
 
         Args:
             ready: called once ranks are served.
+
+        Raises:
+            DiskSilentError: the end was asked for while the disk held back the journal that is to be replayed.
         """
         loop = self._loop = asyncio.get_running_loop()
         for number in SIGNALS:
@@ -168,10 +175,14 @@ class Controller:
         self._plugins = start_plugins(self._source, loop, self._sink_failed)
         page = None if self.identity.no_page else self._website
         self._dispatch.sinks = [LiveSink(self._hub, page), self._report, *self._plugins]
-        if self.is_reopened:
-            await self._take_up()
-        elif self._resumption is not None:
-            await self._replay(self._resumption)
+        try:
+            if self.is_reopened:
+                await self._take_up()
+            elif self._resumption is not None:
+                await self._replay(self._resumption)
+        except DiskSilentError:
+            self._close(loop)
+            raise
         self._limits = LimitWatch(self._counters)
         self._listener.start(loop)
         self._document.write_if_due(resume.present().mono)
@@ -188,6 +199,10 @@ class Controller:
 
     def stop(self, reason: str) -> None:
         """End the run; asked again, end it without waiting for anybody. `reason`: a signal's name, or who asked."""
+        self._asked_to_end.set()
+        if self._held is not None:
+            self._held.append(lambda: self.stop(reason))
+            return
         if self._machine.state.stop_reason is not None or self._over.is_set():
             self._hurry.set()
         self.apply([inputs.StopAsked(reason), inputs.Ticked()])
@@ -287,14 +302,33 @@ class Controller:
     async def _replay(self, resumption: Resumption) -> None:
         """Bring everything back to where the journal ends."""
         now = resume.present()
-        self._dispatch.replaying = True
-        self._define_known()
-        found = resume.replay(resumption, self._frames, lambda at: self.apply(self._frames.take(), at), now)
-        self._dispatch.replaying = False
-        self._durable.note(self._frames.highest(), acknowledge=False)
+        with self._replaying():
+            self.apply([inputs.EventsRecalled(self._events)])
+            found = await self._read_journal(resumption, now)
+            self._durable.note(self._frames.highest(), acknowledge=False)
         downtime = None if found.last_arrival is None else max(0.0, now.wall - found.last_arrival)
         self.apply([*resume.damage_found(found), inputs.Replayed(downtime, self.identity.restarts)])
+        self._hear_held()
         await self._catch_up()
+
+    @contextlib.contextmanager
+    def _replaying(self) -> Iterator[None]:
+        """What is told is of the past; what others say meanwhile waits."""
+        self._held, self._dispatch.replaying = [], True
+        try:
+            self._define_known()
+            yield
+        finally:
+            self._dispatch.replaying = False
+
+    def _hear_held(self) -> None:
+        held, self._held = self._held or [], None
+        for call in held:
+            call()
+
+    async def _read_journal(self, resumption: Resumption, now: Moment) -> resume.Replay:
+        async with contextlib.aclosing(resume.read_ahead(resumption, self._asked_to_end)) as entries:
+            return await resume.replay(entries, self._frames, lambda at: self.apply(self._frames.take(), at), now)
 
     @property
     def is_reopened(self) -> bool:
@@ -303,13 +337,11 @@ class Controller:
 
     async def _take_up(self) -> None:
         """A run that had ended goes on where it was; a journal there is of an attempt that was cut short."""
-        self._dispatch.replaying = True
-        self._define_known()
-        if self._resumption is not None:
-            now = resume.present()
-            resume.replay(self._resumption, self._frames, lambda at: self.apply(self._frames.take(), at), now)
-        self._dispatch.replaying = False
-        self._durable.note(self._frames.highest(), acknowledge=False)
+        with self._replaying():
+            if self._resumption is not None:
+                await self._read_journal(self._resumption, resume.present())
+            self._durable.note(self._frames.highest(), acknowledge=False)
+        self._hear_held()
         before = self._frames.counters.values
         await self._catch_up()
         more = self._frames.counters.values - before
@@ -349,7 +381,13 @@ class Controller:
         """From the store's thread into the loop."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(call)
+            loop.call_soon_threadsafe(self._hear, call)
+
+    def _hear(self, call: Callable[[], None]) -> None:
+        if self._held is None:
+            call()
+        else:
+            self._held.append(call)
 
     def _store_said(self, status: StoreStatus) -> None:
         since = status.not_persisted_since
@@ -357,6 +395,9 @@ class Controller:
             self.apply([inputs.StoreRecovered()])
         else:
             self.apply([inputs.StoreStalled(since, status.reason or "unknown")])
+
+    async def _take_scrape(self) -> Callable[[], str]:
+        return (await take_scrape(self._source, resume.present().wall)).text
 
     def _page_said(self, said: inputs.PageBound | inputs.PageBindFailed) -> None:
         """Later: it comes while an instruction is carried out."""

@@ -1,23 +1,33 @@
 """A checkpoint, and the way back from it and the journal after a crash."""
 
+import asyncio
 import logging
+import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 
 from trackside.controller.identity import ControllerIdentity, without_secrets
-from trackside.errors import RunFolderError
+from trackside.errors import DiskSilentError, RunFolderError
 from trackside.ingest.reader import FrameReader, TableSnapshot
 from trackside.run.inputs import FrameRefused, Input, Moment
 from trackside.run.machine import RunMachine
-from trackside.store import Frame, Resumption, RunFolder
+from trackside.store import Damage, DiskThreads, Frame, Resumption, RunFolder
 from trackside.wire.ids import SESSION_BYTES
 
 log = logging.getLogger("trackside.controller")
 
+T = TypeVar("T")
+
+BATCH_FRAMES = 500
+"""Read ahead at a time."""
+LEAVE_S = 5.0
+"""How long a disk that does not answer is waited for when the end is asked for."""
 REPLAY_FRAMES = 2000
 REPLAY_S = 0.25
 """Frames that arrived within this time are applied together, as they would have been."""
@@ -82,20 +92,22 @@ class Replay:
     last_arrival: float | None
 
 
-def replay(resumption: Resumption, reader: FrameReader, apply: Callable[[Moment], None], now: Moment) -> Replay:
+async def replay(
+    entries: AsyncIterator[Frame | Damage], reader: FrameReader, apply: Callable[[Moment], None], now: Moment
+) -> Replay:
     """Feed the journal's frames through ingest, as they once came.
 
     Args:
-        resumption: of the run folder.
+        entries: of the journal, oldest first.
         reader: restored from the checkpoint already.
         apply: takes the reader's inputs at the moment they arrived.
         now: the present; monotonic times of the past are counted back from it.
 
-    Blocks: about a second for every million values.
+    Takes about a second for every million values. Raises: what `entries` raises.
     """
     frames = damaged = 0
     batch_from = last = None
-    for entry in resumption.frames():
+    async for entry in entries:
         if not isinstance(entry, Frame):
             damaged += not entry.is_torn_tail
             log.warning("journal damaged: %s", entry)
@@ -110,6 +122,40 @@ def replay(resumption: Resumption, reader: FrameReader, apply: Callable[[Moment]
         apply(_moment(last, now))
     reader.replayed()
     return Replay(frames, damaged, last)
+
+
+async def read_ahead(resumption: Resumption, asked_to_end: asyncio.Event) -> AsyncGenerator[Frame | Damage]:
+    """A journal's frames, read where nobody else waits for the disk.
+
+    Raises:
+        DiskSilentError: The end was asked for, and the disk still does not answer.
+    """
+    disk = DiskThreads("trackside-journal", limit_s=math.inf)
+    entries = resumption.frames()
+    try:
+        while batch := await _until_asked(disk.ask(lambda: list(islice(entries, BATCH_FRAMES))), asked_to_end):
+            for entry in batch:
+                yield entry
+    finally:
+        disk.close()
+
+
+async def _until_asked(answer: Coroutine[Any, Any, T], asked_to_end: asyncio.Event) -> T:
+    """The disk's answer, however long it takes, until somebody wants to leave; then it has a few seconds more."""
+    reading = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(asked_to_end.wait())
+    try:
+        await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([reading], timeout=LEAVE_S)
+        if not reading.done():
+            raise DiskSilentError(
+                f"the disk of the run folder has not answered for {LEAVE_S:.0f} s, and the end was asked for; the run is left "
+                "as it was, and goes on where it is resumed or recovered"
+            )
+        return reading.result()
+    finally:
+        reading.cancel()
+        leaving.cancel()
 
 
 def damage_found(replay: Replay) -> list[Input]:

@@ -84,7 +84,7 @@ class LiveSource:
         """The sanitised picture; None: there is none, or nothing harmless was in it."""
         self._svg = cleaned
 
-    def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+    async def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
         return self._machine.last_values(most)
 
     def counters(self) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The page's server, opened when the first wish arrives."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ class Website:
         source: RunSource,
         hub: Hub,
         report: "ReportMaker",
-        prometheus: Callable[[], Callable[[], str]],
+        prometheus: Callable[[], Awaitable[Callable[[], str]]],
         said: Callable[[PageBound | PageBindFailed], None],
     ) -> None:
         self._site = site

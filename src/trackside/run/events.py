@@ -1,6 +1,7 @@
 """Events: repeats collapse, conditions clear up, and nothing grows without bound."""
 
 from bisect import bisect_left
+from collections.abc import Iterable
 
 import msgspec
 
@@ -17,6 +18,8 @@ MAX_LIVE = 200
 MAX_TEXT = 2000
 """Characters of an event's text; a rank may send any amount."""
 EVICTED = "events dropped"
+RECALL_SLACK_SECONDS = 2.0
+"""How far from the moment of its telling an event's frames may be replayed: they were told in another batch."""
 
 _PRINTED = ("restart", "rank back", "user", EVICTED)
 """Classes that are printed although they are only information."""
@@ -47,6 +50,9 @@ def raise_event(
     """
     text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + " …"
     name = "\0".join((kind, path, key))
+    told = _recalled(run, (kind, path), name, text, now) if run.recalled else None
+    if told is not None:
+        return _keep_told(run, told, name, active=active)
     at = _repeated(run, name, now.mono)
     if at is not None:
         old = run.events[at]
@@ -77,7 +83,7 @@ def raise_event(
 
 
 def _add(run: Run, record: EventRecord, mark: EventMark, now: Moment) -> list[Instruction]:
-    run.next_event += 1
+    run.next_event = record.id + 1
     run.events.append(record)
     run.event_marks[record.id] = mark
     run.latest_events[mark.name] = record.id
@@ -126,6 +132,59 @@ def open_warnings(run: Run) -> list[OpenWarning]:
 def is_repeat(run: Run, now: Moment, kind: str, path: str, key: str) -> bool:
     """Whether an event would only add to one that is there."""
     return _repeated(run, "\0".join((kind, path, key)), now.mono) is not None
+
+
+def recall_events(run: Run, records: Iterable[EventRecord], now: Moment) -> list[Instruction]:
+    """Take up what had been told after the checkpoint, before its controller died.
+
+    The journal's frames tell most of it again: until `forget_recalled` that adds nothing. A condition holds again when it is
+    told again; who tells the others (a launcher that has gone, a disk that hangs) does so anew.
+    """
+    out: list[Instruction] = []
+    for record in sorted(records, key=lambda record: record.id):
+        at = bisect_left(run.events, record.id, key=lambda known: known.id)
+        told = record.last_time if record.last_time is not None else record.time
+        if at < len(run.events) and run.events[at].id == record.id:
+            if record.count <= run.events[at].count:
+                continue
+            run.events[at] = msgspec.structs.replace(record, active=run.events[at].active)
+        elif record.id >= run.next_event:
+            seen = now.mono - max(0.0, now.wall - told)
+            mark = EventMark(name="\0".join((record.kind, record.path, "")), seen=seen)
+            out += _add(run, msgspec.structs.replace(record, active=False), mark, now)
+        else:  # it had left the page
+            continue
+        run.recalled[record.id] = told
+    return out
+
+
+def forget_recalled(run: Run) -> None:
+    """From now on what is told is new."""
+    run.recalled.clear()
+
+
+def _recalled(run: Run, about: tuple[str, str], name: str, text: str, now: Moment) -> int | None:
+    """Place of the recalled event that this one is, told once more; with several, the likeliest."""
+    found = [
+        at
+        for at, record in enumerate(run.events)
+        if (record.kind, record.path) == about
+        and record.id in run.recalled
+        and record.time - RECALL_SLACK_SECONDS <= now.wall <= run.recalled[record.id] + RECALL_SLACK_SECONDS
+    ]
+    named = [at for at in found if run.event_marks[run.events[at].id].name == name]
+    alike = [at for at in found if run.events[at].text == text]
+    return next(iter([*named, *alike, *found]), None)
+
+
+def _keep_told(run: Run, at: int, name: str, *, active: bool) -> list[Instruction]:
+    record = run.events[at]
+    run.event_marks[record.id].name = name
+    run.latest_events[name] = max(record.id, run.latest_events.get(name, 0))
+    if record.active == active:
+        return []
+    run.events[at] = msgspec.structs.replace(record, active=active)
+    return [PublishEvent(run.events[at], is_new=False)]
 
 
 def _repeated(run: Run, name: str, mono: float) -> int | None:

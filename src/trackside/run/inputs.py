@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from trackside.wire import messages
 from trackside.wire.columns import PointBatch
+from trackside.wire.documents import EventRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,13 @@ class StopAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsRecalled:
+    """A journal is about to be replayed after a restart of the controller; this is what the run's events were when it died."""
+
+    records: list[EventRecord]
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """The journal has been replayed after a restart of the controller; what follows is live again."""
 
@@ -166,6 +174,7 @@ Input = (
     | LauncherGone
     | ProcessGone
     | StopAsked
+    | EventsRecalled
     | Replayed
     | Ticked
 )

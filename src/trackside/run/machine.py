@@ -23,7 +23,7 @@ from trackside.run import (
 from trackside.run.cohort import CohortWindow
 from trackside.run.diagnose.diagnoser import Diagnoser, DiagnoserSnapshot
 from trackside.run.diagnose.words import summary_lines
-from trackside.run.events import clear_event, raise_event
+from trackside.run.events import clear_event, forget_recalled, raise_event, recall_events
 from trackside.run.inputs import Input, Moment
 from trackside.run.outputs import CompleteRun, Instruction, PrintLine, PublishPoints, PublishRun, Reply
 from trackside.run.quota import raise_by_rank, say_rest
@@ -263,9 +263,13 @@ class RunMachine:
     def _stop_asked(self, event: inputs.StopAsked, now: Moment) -> list[Instruction]:
         return lifecycle.ask_stop(self.state, event, now)
 
+    def _events_recalled(self, event: inputs.EventsRecalled, now: Moment) -> list[Instruction]:
+        return recall_events(self.state, event.records, now)
+
     def _replayed(self, event: inputs.Replayed, now: Moment) -> list[Instruction]:
         """Nobody could be heard while the controller was away: everybody's silence begins anew."""
         state = self.state
+        forget_recalled(state)
         for rank in state.ranks.values():
             rank.seen = now.mono if not rank.is_over else rank.seen
         for session in state.sessions.values():
@@ -403,6 +407,7 @@ class RunMachine:
         inputs.LauncherGone: _launcher_gone,
         inputs.ProcessGone: _process_gone,
         inputs.StopAsked: _stop_asked,
+        inputs.EventsRecalled: _events_recalled,
         inputs.Replayed: _replayed,
         inputs.Ticked: _ticked,
     }

@@ -237,6 +237,8 @@ class Run(msgspec.Struct, kw_only=True):
     latest_events: dict[str, int] = {}
     """Id of the latest event of each class, path and key."""
     next_event: int = 1
+    recalled: dict[int, float] = {}
+    """While a journal is replayed: events that had been told already, and until when they had."""
     quotas: dict[str, Quota] = {}
     unsaid: set[int] = set()
     """Events that have grown since they were published."""

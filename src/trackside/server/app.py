@@ -27,7 +27,7 @@ from trackside.sinks.protocol import RunSource
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-TakeScrape = Callable[[], Callable[[], str]]
+TakeScrape = Callable[[], Awaitable[Callable[[], str]]]
 
 
 class ReportMaker(Protocol):
@@ -93,8 +93,8 @@ def make_app(
 
 
 def _prometheus(take: TakeScrape) -> Callable[[Request], Awaitable[Response]]:
-    def begin() -> Callable[[], bytes]:
-        write = take()
+    async def begin() -> Callable[[], bytes]:
+        write = await take()
         return lambda: write().encode()
 
     shared = SharedAnswer(begin)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 KEPT_RATIO = 3.0
 """How many times as long as it took an answer is kept, so that asking without end takes a quarter of one thread."""
@@ -17,7 +17,7 @@ class SharedAnswer:
     Threads: the event loop's only.
     """
 
-    def __init__(self, begin: Callable[[], Callable[[], bytes]]) -> None:
+    def __init__(self, begin: Callable[[], Awaitable[Callable[[], bytes]]]) -> None:
         self._begin = begin
         self._kept: tuple[float, bytes] | None = None
         self._making: asyncio.Task[bytes] | None = None
@@ -34,7 +34,7 @@ class SharedAnswer:
     async def _make(self) -> bytes:
         began = time.monotonic()
         try:
-            made = await asyncio.to_thread(self._begin())
+            made = await asyncio.to_thread(await self._begin())
         finally:
             self._making = None
         now = time.monotonic()

@@ -63,22 +63,17 @@ class Scrape:
         return "\n".join(text.lines) + "\n"
 
 
-def take_scrape(source: RunSource, wall: float) -> Scrape:
-    """Take down what a scrape says.
+async def take_scrape(source: RunSource, wall: float) -> Scrape:
+    """Take down what a scrape says. Raises: as the source's `last_values` does.
 
     Args:
         source: of the run.
         wall: UTC epoch seconds now.
     """
-    values = source.last_values(MOST_LATEST_VALUES)
+    values = await source.last_values(MOST_LATEST_VALUES)
     valued = sum(metric.rank_count > 0 for metric in source.metrics())
     left_out = max(0, valued - len({name for name, *_ in values}))
     return Scrape(wall, source.run(), source.ranks(), values, left_out, source.counters())
-
-
-def write_metrics(source: RunSource, wall: float) -> str:
-    """The whole text of one scrape."""
-    return take_scrape(source, wall).text()
 
 
 def _write_run(text: _Text, scrape: Scrape) -> None:

@@ -21,7 +21,7 @@ from trackside.wire.ids import ROOT_PATH
 
 
 class RunSource(Protocol):
-    """A run to read from, live or from its folder. All but `series` and `baked_series` answer from memory at once."""
+    """A run to read from, live or from its folder. What is not `async` answers from memory at once."""
 
     def run(self) -> RunDocument: ...
     def ranks(self, path: str = ROOT_PATH) -> list[RankEntry]:
@@ -44,7 +44,7 @@ class RunSource(Protocol):
         """Already sanitised."""
         ...
 
-    def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+    async def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
         """(metric, rank, host, latest value); metrics that would make them more than `most` are left out whole."""
         ...
 

@@ -7,12 +7,13 @@ A run folder holds append-only and write-once files. The thread `trackside-store
 from trackside.store.baked import plan_baked
 from trackside.store.cold import SeriesQuery
 from trackside.store.disk import DiskThreads
-from trackside.store.export import COLUMNS, FORMATS, export_run, read_points, read_rows
+from trackside.store.export import COLUMNS, FORMATS, Exported, export_run, read_points, read_rows
 from trackside.store.folder import SCHEMA_VERSION, RunFolder
 from trackside.store.hot import PointTable, Snapshot
 from trackside.store.journal import Damage, Frame, read_journal
 from trackside.store.listing import RunSummary, list_runs
 from trackside.store.query import SeriesReader
+from trackside.store.records import read_events
 from trackside.store.resume import Resumption, find_resumption
 from trackside.store.source import FolderSource
 from trackside.store.writer import StoreStatus, StoreWriter
@@ -23,6 +24,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Damage",
     "DiskThreads",
+    "Exported",
     "FolderSource",
     "Frame",
     "PointTable",
@@ -38,6 +40,7 @@ __all__ = [
     "find_resumption",
     "list_runs",
     "plan_baked",
+    "read_events",
     "read_journal",
     "read_points",
     "read_rows",

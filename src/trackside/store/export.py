@@ -5,6 +5,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,10 +14,13 @@ import msgspec
 import numpy as np
 
 from trackside.errors import StoreError
+from trackside.store.catalog import readable
 from trackside.store.crashed import JournalTail
 from trackside.store.database import connect, file_list, quoted
 from trackside.store.folder import RunFolder
 from trackside.store.hot import PointTable
+from trackside.store.journal import Damage
+from trackside.store.records import row_counts
 from trackside.store.resume import look_at
 from trackside.store.segments import OPTIONS, points_query, register_rows
 from trackside.wire.values import to_json_number
@@ -31,8 +35,18 @@ Row = tuple[Any, ...]
 """The values of `COLUMNS`; an unknown epoch or path is None."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export came to."""
+
+    points: int
+    """How many were written."""
+    missing: list[str]
+    """What of the run folder could not be read, in words; empty when nothing is missing."""
+
+
 class PointsOf:
-    """Every point of a run folder as a query: its segments, and what only its journal holds.
+    """Every point of a run folder as queries: its segments, and what only its journal holds.
 
     Blocks: for the disk. Raises: RunFolderError.
     """
@@ -40,38 +54,92 @@ class PointsOf:
     def __init__(self, path: str | Path) -> None:
         folder = RunFolder.open(path)
         self.database = connect(memory_mb=200)
-        table, files = read_points_of(folder)
-        self.queries = [f"SELECT {', '.join(COLUMNS)} FROM read_parquet({file_list(files)})"] if files else []
+        table, self.files, damage = read_points_of(folder)
+        self.missing = [_journal_words(found) for found in damage]
+        """What cannot be read; grows while `batches` finds more."""
+        self.journal: str | None = None
+        """Query of what only the journal holds."""
         if table.hot_rows:
             snapshot = table.snapshot()
             register_rows(self.database, "journal_rows", snapshot.chunks, snapshot.names)
-            self.queries.append(points_query("journal_rows"))
+            self.journal = points_query("journal_rows")
 
     def batches(self) -> Iterator[list[Row]]:
-        """Rows, some thousands at a time. Raises: StoreError."""
+        """Rows, some thousands at a time; a damaged file is left at its damage, and is named in `missing`.
+
+        Raises: StoreError, when a file has gone: the run goes on, and has merged it with others.
+        """
+        for path in self.files:
+            yield from self._of_file(path)
+        if self.journal is not None:
+            yield from self._rows(self.journal)
+
+    def leave_out_damaged(self) -> bool:
+        """Go on without the files that cannot be read to their end; whether there are any. Blocks: for the disk."""
+        good, bad = readable(self.files, throughout=True)
+        self.missing += [self._words(path, 0) for path in bad]
+        self.files = good
+        return bool(bad)
+
+    def query(self) -> str | None:
+        """All of it as one; None without any."""
+        parts = [_of_files(self.files)] if self.files else []
+        parts += [self.journal] if self.journal is not None else []
+        return " UNION ALL ".join(parts) or None
+
+    def _of_file(self, path: Path) -> Iterator[list[Row]]:
+        count = 0
         try:
-            for query in self.queries:
-                cursor = self.database.execute(query)
-                while rows := cursor.fetchmany(_BATCH):
-                    yield rows
+            for rows in self._rows(_of_files((path,))):
+                count += len(rows)
+                yield rows
         except (duckdb.Error, UnicodeDecodeError) as error:
-            raise StoreError(f"the points cannot be read: {str(error).splitlines()[0]}") from error
+            if not path.exists():
+                raise StoreError(f"{path} has gone while it was read: the run goes on; export it again") from error
+            self.missing.append(self._words(path, count))
+
+    def _rows(self, query: str) -> Iterator[list[Row]]:
+        cursor = self.database.execute(query)
+        while rows := cursor.fetchmany(_BATCH):
+            yield rows
+
+    def _words(self, path: Path, written: int) -> str:
+        whole = sum(row_counts([path]))
+        count = "an unknown number of points" if not whole else f"{whole - written:,} of its {whole:,} points"
+        return f"points/{path.name} is damaged: {count} could not be read and are missing"
 
 
-def read_points_of(folder: RunFolder) -> tuple[PointTable, tuple[Path, ...]]:
-    """What the journal alone holds, and the segments beside it, of one moment. Blocks: for the disk."""
+def _of_files(files: tuple[Path, ...]) -> str:
+    return f"SELECT {', '.join(COLUMNS)} FROM read_parquet({file_list(files)})"
+
+
+def _journal_words(damage: Damage) -> str:
+    return (
+        f"journal/{damage.path.name} is damaged: what {damage.lost_bytes:,} bytes held could not be read and is missing"
+    )
+
+
+def read_points_of(folder: RunFolder) -> tuple[PointTable, tuple[Path, ...], list[Damage]]:
+    """What the journal alone holds, the segments beside it, and what of the journal is damaged, of one moment.
+
+    Blocks: for the disk.
+    """
     while True:
         layout = look_at(folder)
         table = PointTable()
-        JournalTail(table).read(layout)
+        tail = JournalTail(table)
+        tail.read(layout)
         if look_at(folder).points == layout.points:  # else a journal file became a segment meanwhile
-            return table, layout.points
+            return table, layout.points, tail.damage
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:
     """Every point of a run folder, segments first, then what only the journal holds. Raises: StoreError."""
-    for rows in PointsOf(path).batches():
+    points = PointsOf(path)
+    for rows in points.batches():
         yield from rows
+    if points.missing:
+        raise StoreError(f"the points cannot be read: {'; '.join(points.missing)}")
 
 
 def read_points(path: str | Path) -> Iterator[tuple[str, int, float]]:
@@ -80,8 +148,8 @@ def read_points(path: str | Path) -> Iterator[tuple[str, int, float]]:
         yield row[0], row[5], row[7]
 
 
-def export_run(path: str | Path, format: str, out: IO[str] | None = None, target: str | Path | None = None) -> int:
-    """Write every point to a file, or to a text stream (standard output by default); return how many.
+def export_run(path: str | Path, format: str, out: IO[str] | None = None, target: str | Path | None = None) -> Exported:
+    """Write every point that can be read to a file, or to a text stream (standard output by default).
 
     Args:
         path: the run folder.
@@ -95,7 +163,7 @@ def export_run(path: str | Path, format: str, out: IO[str] | None = None, target
         raise StoreError(f"unknown format {format!r}; one of {', '.join(FORMATS)}")
     points = PointsOf(path)
     if target is None:
-        return _to_stream(points, format, sys.stdout if out is None else out)
+        return Exported(_to_stream(points, format, sys.stdout if out is None else out), points.missing)
     target = Path(target)
     temporary = target.with_name(f".{target.name}.tmp")
     try:
@@ -110,7 +178,7 @@ def export_run(path: str | Path, format: str, out: IO[str] | None = None, target
         raise StoreError(f"{target} cannot be written: {error.strerror or error}; name another file") from error
     finally:
         temporary.unlink(missing_ok=True)
-    return count
+    return Exported(count, points.missing)
 
 
 def safe_cell(text: str | None) -> str:
@@ -175,11 +243,14 @@ def _json_line(row: Row) -> str:
 
 
 def _write_parquet(points: PointsOf, target: Path) -> int:
-    if not points.queries:
-        raise StoreError("the run holds no points")
-    try:
-        points.database.execute(f"COPY ({' UNION ALL '.join(points.queries)}) TO {quoted(target)} ({OPTIONS})")
-        found = points.database.execute(f"SELECT count(*) FROM read_parquet({quoted(target)})").fetchall()
-    except duckdb.Error as error:
-        raise StoreError(f"the points cannot be read, or not be written: {str(error).splitlines()[0]}") from error
-    return int(np.asarray(found)[0, 0])
+    while (query := points.query()) is not None:
+        try:
+            points.database.execute(f"COPY ({query}) TO {quoted(target)} ({OPTIONS})")
+            found = points.database.execute(f"SELECT count(*) FROM read_parquet({quoted(target)})").fetchall()
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            if not points.leave_out_damaged():
+                said = str(error).splitlines()[0]
+                raise StoreError(f"the points cannot be read, or not be written: {said}") from error
+        else:
+            return int(np.asarray(found)[0, 0])
+    raise StoreError("; ".join(["the run holds no points that can be read", *points.missing]))

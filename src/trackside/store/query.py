@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from math import isnan
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 import numpy as np
@@ -37,6 +38,8 @@ from trackside.wire.documents import Number, SeriesAnswer
 from trackside.wire.values import to_json_number, to_json_numbers
 
 log = logging.getLogger("trackside.store")
+
+T = TypeVar("T")
 
 MAX_POINTS = 20_000
 MAX_MARKS = 1000
@@ -79,6 +82,10 @@ class SeriesReader:
         """Answer many for a report; those without points are left out. Raises: as `series` does."""
         found = [await self._disk.ask(partial(self.baked_now, query)) for query in queries]
         return [series for series in found if series.step]
+
+    async def ask(self, work: Callable[[], T]) -> T:
+        """What something else reads from the same disk. Raises: as `work` does; DiskSilentError."""
+        return await self._disk.ask(work)
 
     def series_now(self, query: SeriesQuery) -> SeriesAnswer:
         """The same in the caller's thread. Blocks: for the query. Raises: StoreError."""

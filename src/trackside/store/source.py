@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import msgspec
@@ -36,6 +36,8 @@ from trackside.wire.documents import (
     SeriesAnswer,
 )
 
+T = TypeVar("T")
+
 MOST_TRIES = 20
 MAX_RECORDS = 20_000
 _DAMAGED = (duckdb.Error, msgspec.DecodeError, UnicodeDecodeError, LookupError, OSError)
@@ -62,6 +64,10 @@ class _View:
     epochs: list[EpochRecord]
     events: list[EventRecord]
     resources: list[ResourceRecord]
+    heat: HeatAnswer
+    graph: GraphDocument | None
+    svg: str | None
+    has_ended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,19 @@ class FolderSource:
         damage = [*(f"points/{path.name}" for path in points.unreadable), *broken, *records.damage]
         said = [_damage_warning(name, run.ended_at or run.started_at) for name in damage]
         run = msgspec.structs.replace(run, warnings=[*run.warnings, *said])
-        return _View(run, ranks, metrics, records.epochs, records.events, records.resources)
+        return _View(
+            run,
+            ranks,
+            metrics,
+            records.epochs,
+            records.events,
+            records.resources,
+            heat=_decoded(self.folder.heat, HeatAnswer)
+            or HeatAnswer(ranks=[], step=[], time=[], own=[], data=[], wall=[]),
+            graph=_decoded(self.folder.graph, GraphDocument),
+            svg=_text_of(self.folder.svg),
+            has_ended=run.state in ENDED or not self.folder.journal.is_dir(),
+        )
 
     def _read_points(self) -> _Points:
         """Segments and what only the journal holds, of one moment."""
@@ -186,28 +204,25 @@ class FolderSource:
         return self._view.events
 
     def heat(self, path: str) -> HeatAnswer:
-        try:
-            heat = msgspec.json.decode(self.folder.heat.read_bytes(), type=HeatAnswer)
-        except (OSError, msgspec.DecodeError, RecursionError):
-            return HeatAnswer(ranks=[], step=[], time=[], own=[], data=[], wall=[])
+        heat = self._view.heat
         below = {rank.rank for rank in self._view.ranks if is_below(rank.path, path)}
         return heat if path == "root" else rows_of(heat, below)
 
     def graph(self) -> GraphDocument | None:
-        try:
-            return msgspec.json.decode(self.folder.graph.read_bytes(), type=GraphDocument)
-        except (OSError, msgspec.DecodeError, RecursionError):
-            return None
+        return self._view.graph
 
     def svg(self) -> str | None:
-        try:
-            return self.folder.svg.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            return None
+        return self._view.svg
 
-    def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing will be added to it."""
+        return self._view.has_ended
+
+    async def last_values(self, most: int = MOST_LATEST_VALUES) -> list[tuple[str, int, str, float]]:
+        """As a `RunSource` says it. Raises: RunFolderError; DiskSilentError when the disk does not answer."""
+        rows = await self._reader.ask(lambda: self._read_catalog(self._table))
         hosts = {entry.rank: entry.host or "" for entry in self._view.ranks}
-        rows = self._read_catalog(self._table)
         if len(rows) > most:
             left_out = rows[most].series
             rows = [row for row in rows[:most] if row.series != left_out]
@@ -247,6 +262,20 @@ class FolderSource:
     def close(self) -> None:
         """Idempotent."""
         self._reader.close()
+
+
+def _decoded(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def is_below(path: str, top: str) -> bool:

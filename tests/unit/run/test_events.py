@@ -2,12 +2,14 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from tests.unit.run.play import Play
 from trackside.run import inputs, outputs
 from trackside.run.events import raise_event
+from trackside.run.machine import RunMachine
 from trackside.wire import messages
 
 
@@ -195,3 +197,51 @@ def test_refused_frames_and_failed_sinks_are_on_the_page() -> None:
     play.do(inputs.FrameRefused("wrong key", "a process at 10.0.0.9 has not the key"))
     play.do(inputs.SinkFailed("mine", "ValueError: no"))
     assert [event.kind for event in play.events()] == ["wrong key", "sink failed"]
+
+
+def test_b42_what_was_told_before_the_controller_died_is_told_once_and_kept() -> None:
+    """The checkpoint is older than the last events; the journal tells those of frames again, nobody tells the others."""
+    play = Play()
+    play.hello(0, world=1)
+    play.metric(0, "loss")
+    checkpoint = play.machine.snapshot()
+    play.at = 5
+    play.points([(0, 0, 1, math.nan), (0, 0, 2, math.nan)])
+    raise_event(play.machine.state, play.now, "records dropped", "by one", path="root/a/rank0")
+    play.do(inputs.StoreStalled(5.0, "full"))
+    play.at = 7
+    play.points([(0, 0, 3, math.nan)])
+    told = play.events()
+
+    play.machine = RunMachine.restore(checkpoint)
+    play.at = 20
+    play.do(inputs.EventsRecalled(told))
+    play.at = 4  # a batch that begins before the one it was told in
+    play.points([(0, 0, 1, math.nan)])
+    raise_event(play.machine.state, play.now, "records dropped", "by one", path="root/a/rank0")
+    play.at = 7
+    play.points([(0, 0, 2, math.nan), (0, 0, 3, math.nan)])
+    play.at = 20
+    play.do(inputs.Replayed(3.0))
+    kept = [event for event in play.events() if event.kind != "controller restarted"]
+    assert kept == [msgspec.structs.replace(event, active=False) for event in told]
+    assert [event.active for event in told if event.kind == "disk"] == [True]
+    play.points([(0, 0, 4, math.nan)])
+    assert [(event.count, event.step) for event in play.events("non-finite")] == [(3, 1), (1, 4)]
+
+
+def test_b42_a_condition_that_the_journal_tells_again_holds_again() -> None:
+    play = Play(launched=True)
+    session = play.hello(0, world=1)
+    agent = play.agent()
+    checkpoint = play.machine.snapshot()
+    failed = messages.WorkerExited(rank=0, generation=0, exit_code=1, signal=None, time=0.0)
+    play.tell(agent, failed)
+    told = play.events()
+    play.machine = RunMachine.restore(checkpoint)
+    play.do(inputs.EventsRecalled(told))
+    assert [event.active for event in play.events("rank failed")] == [False]
+    play.tell(agent, failed)
+    play.do(inputs.Replayed(1.0))
+    assert play.events("rank failed") == [event for event in told if event.kind == "rank failed"]
+    assert session

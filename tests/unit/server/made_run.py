@@ -114,7 +114,7 @@ class MadeRun:
     def svg(self) -> str | None:
         return self.picture
 
-    def last_values(self, most: int = 100) -> list[tuple[str, int, str, float]]:
+    async def last_values(self, most: int = 100) -> list[tuple[str, int, str, float]]:
         return [("loss", 0, "node-a", 0.5), ('a"b\\c\nd', 1, "node-b", float("nan"))]
 
     def counters(self) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The application over a made run, and a client that talks to it without a socket."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from trackside.server.hub import Hub
 from trackside.server.security import Access
 
 ASSETS_PAGE = b"<!doctype html><title>page</title>" + b" " * 600
+
+
+async def scrape() -> Callable[[], str]:
+    return lambda: "trackside_up 1\n"
 
 
 class Site:
@@ -34,9 +39,7 @@ class Site:
             async def data(self) -> bytes:
                 return b"{}"
 
-        self.app = make_app(
-            self.source, self.hub, self.access, read_assets(tmp_path), Report(), lambda: lambda: "trackside_up 1\n"
-        )
+        self.app = make_app(self.source, self.hub, self.access, read_assets(tmp_path), Report(), scrape)
 
     def ask(self, path: str, method: str = "GET", base: str = "http://localhost", **headers: str) -> httpx.Response:
         async def request() -> httpx.Response:

@@ -1,6 +1,12 @@
+import asyncio
+
 from tests.unit.server.made_run import MadeRun
-from trackside.sinks.prometheus import escape_label, format_value, write_metrics
+from trackside.sinks.prometheus import escape_label, format_value, take_scrape
 from trackside.wire.documents import Diagnosis, Verdict
+
+
+def write_metrics(run: MadeRun, wall: float) -> str:
+    return asyncio.run(take_scrape(run, wall)).text()
 
 
 def test_every_last_value_with_its_rank_host_and_run():

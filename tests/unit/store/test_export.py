@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.store.station import Station
 from trackside.errors import RunFolderError, StoreError
-from trackside.store import COLUMNS, RunFolder, export_run, read_points
+from trackside.store import COLUMNS, Exported, RunFolder, export_run, read_points
 from trackside.store.export import safe_cell
 
 NAMES = ["loss", "=1+1", "+a", "-b", "@SUM(A1)", "\tx", "\rx", 'q"uo,te', "<b>", "a\nb", "🙂"]
@@ -37,7 +37,7 @@ def write(folder: RunFolder) -> Station:
 
 def exported(run: RunFolder, format: str) -> str:
     out = io.StringIO()
-    assert export_run(run.path, format, out) == len(NAMES) + 3
+    assert export_run(run.path, format, out) == Exported(len(NAMES) + 3, [])
     return out.getvalue()
 
 
@@ -62,7 +62,7 @@ def test_jsonl_is_json_with_names_as_they_were(run: RunFolder) -> None:
 @pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
 def test_a_file_appears_whole(run: RunFolder, tmp_path: Path, format: str) -> None:
     target = tmp_path / f"points.{format}"
-    assert export_run(run.path, format, target=target) == len(NAMES) + 3
+    assert export_run(run.path, format, target=target) == Exported(len(NAMES) + 3, [])
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [target.name]
     if format == "parquet":
         assert sorted(pd.read_parquet(target).series.unique()) == sorted(NAMES)
@@ -76,7 +76,7 @@ def test_a_run_that_is_not_closed_is_exported_too(folder: RunFolder, tmp_path: P
     station.rotate()
     station.log(0, 9, [{"loss": 7.0}])
     station.wait_durable()
-    assert export_run(folder.path, format, target=tmp_path / "out") == len(NAMES) + 4
+    assert export_run(folder.path, format, target=tmp_path / "out") == Exported(len(NAMES) + 4, [])
     assert sorted(read_points(folder.path))[-1] == max(read_points(folder.path))
     assert ("loss", 9, 7.0) in set(read_points(folder.path))
     station.close(clean=False)
@@ -102,12 +102,16 @@ def test_what_cannot_be_done_is_said(run: RunFolder, tmp_path: Path) -> None:
             export_run(run.path, format, target=tmp_path / "no" / "such" / "points")
     run.point_files()[0].write_bytes(b"PAR1 no")
     with pytest.raises(StoreError, match="the points cannot be read"):
-        export_run(run.path, "csv", io.StringIO())
+        list(read_points(run.path))
+    with pytest.raises(
+        StoreError, match=r"no points that can be read; points/.* is damaged: an unknown number of points"
+    ):
+        export_run(run.path, "parquet", target=tmp_path / "points")
 
 
 def test_a_run_without_points_exports_nothing(folder: RunFolder, tmp_path: Path) -> None:
     Station(folder).close()
     out = io.StringIO()
-    assert export_run(folder.path, "csv", out) == 0
+    assert export_run(folder.path, "csv", out) == Exported(0, [])
     assert out.getvalue() == ",".join(COLUMNS) + "\n"
-    assert export_run(folder.path, "parquet", target=tmp_path / "a.parquet") == 0
+    assert export_run(folder.path, "parquet", target=tmp_path / "a.parquet") == Exported(0, [])

@@ -1,5 +1,6 @@
 """Killed at any moment, a run folder holds every acknowledged point once."""
 
+import asyncio
 import contextlib
 import shutil
 import threading
@@ -145,7 +146,7 @@ def test_names_from_before_a_rotation_are_known_after_a_crash(folder: RunFolder)
         ("loss", "root/node-a/rank3", 3, 1, 2.0),
     ]
     source = FolderSource(folder.path)
-    assert source.last_values() == [("loss", 3, "node-a", 2.0)]
+    assert asyncio.run(source.last_values()) == [("loss", 3, "node-a", 2.0)]
     source.close()
     station.close(clean=False)
 

@@ -92,7 +92,7 @@ def test_a_finished_run_is_all_there(folder: RunFolder) -> None:
     assert [record.rank for record in source.resources("root/node-a/rank1")] == [1]
     assert source.resources("root/node-a/rank11") == []
     assert (source.graph(), source.svg()) == (graph("net", recorded=True), "<svg/>")
-    assert source.last_values() == [
+    assert asyncio.run(source.last_values()) == [
         ("b", 0, "node-a", 1.0),
         ("b", 1, "node-a", 1.0),
         ("loss", 0, "node-a", 3.0),
@@ -150,7 +150,7 @@ def test_a_running_run_is_followed(folder: RunFolder) -> None:
     assert source.run().state == "running"
     assert source.metrics()[0].reduction == "max"
     assert source.counters()["points"] == 16
-    assert not source.reload()
+    wait_until(lambda: not source.reload(), "nothing new, events written too")
     station.log(0, 4, [{"loss": 9.0}])
     station.wait_durable()
     assert source.reload()

@@ -43,8 +43,9 @@ class RunRoutes:
     async def tree(self, request: Request) -> Response:
         return await answers.body(request, await self._tree.get(), "application/json")
 
-    def _begin_tree(self) -> Callable[[], bytes]:
-        ranks, metrics, values = self._source.ranks(), self._source.metrics(), self._source.last_values()
+    async def _begin_tree(self) -> Callable[[], bytes]:
+        values = await self._source.last_values()
+        ranks, metrics = self._source.ranks(), self._source.metrics()
         return lambda: answers.encode(tree_of(ranks, metrics, values))
 
     async def metrics(self, request: Request) -> Response:
