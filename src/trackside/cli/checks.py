@@ -20,6 +20,7 @@ from trackside.monitor.samplers.visible import visible_devices
 from trackside.server.assets import INDEX, STATIC
 from trackside.server.port import DEFAULT_PORT, bind_port
 from trackside.wire.address import ControllerAddress, parse_address
+from trackside.wire.sweep import CROWD_SETTLED_S, Remains, megabytes, survey
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -46,6 +47,7 @@ def all_findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield check_port(environ)
     yield check_page()
     yield check_directory(environ)
+    yield from check_left()
     yield check_gpus(environ)
 
 
@@ -166,6 +168,25 @@ def check_directory(environ: Mapping[str, str]) -> Finding:
         text = str(error).partition("\n")[0]
         return Finding(check="folder", status="fail", text=text, advice="choose another with --dir or TRACKSIDE_DIR")
     return Finding(check="folder", status="ok", text=f"{directory} takes run folders")
+
+
+def check_left() -> Iterator[Finding]:
+    """What killed processes left on this machine that nobody has taken in, a finding for each run."""
+    runs: dict[str | None, list[Remains]] = {}
+    for left in survey():
+        if not left.is_empty and time.time() - left.written_at >= CROWD_SETTLED_S:
+            runs.setdefault(left.run, []).append(left)
+    if not runs:
+        yield Finding(check="left", status="ok", text="no killed process has left anything on this machine")
+    for run, lefts in runs.items():
+        folders = ", ".join(sorted({str(path.parent) for left in lefts for path in left.paths}))
+        count, size = len(lefts), megabytes(sum(left.size for left in lefts))
+        hours = (time.time() - max(left.written_at for left in lefts)) / 3600
+        processes = "one killed process" if count == 1 else f"{count} killed processes"
+        text = f"{processes} of run {run or 'unknown'} left {size} in {folders}, {hours:.1f} h ago"
+        where = next((str(left.folder) for left in lefts if left.folder is not None), "RUN_DIR")
+        advice = f"`trackside recover {where}` takes it in; nothing is removed before that, unless you do it"
+        yield Finding(check="left", status="warn", text=text, advice=advice)
 
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:

@@ -85,6 +85,11 @@ class ControllerDesk:
     def graph_set(self, svg: str | None, graph: object | None) -> None:
         self._model.set(svg)
 
+    @property
+    def can_print(self) -> bool:
+        """Whether there is a terminal by now."""
+        return self._terminal is not None or self._speaker() is not None
+
     def print_line(self, line: str) -> None:
         """Print on the job's terminal: the launcher's if there is one, else the primary rank's."""
         if self._terminal is not None:

@@ -11,6 +11,7 @@ import msgspec
 
 from trackside.controller import resume
 from trackside.controller.beginning import Beginning
+from trackside.controller.broom import Broom
 from trackside.controller.config import ControllerConfig
 from trackside.controller.desk import ControllerDesk
 from trackside.controller.dispatch import Dispatch
@@ -102,6 +103,7 @@ class Controller:
         self._heat = HeatWriter(self._source, lambda content: self._writer.write_file(self.folder.heat, content))
         self._report = ReportSink(self._source, read_files(), self.folder.report, lambda: resume.present().wall)
         self._desk = self._make_desk()
+        self._broom = Broom(lambda: self._desk.can_print, self._desk.print_line)
         self._dispatch = Dispatch(self._machine, self._writer, self._desk, resume.present)
         self._website = self._make_website()
 
@@ -187,13 +189,16 @@ class Controller:
         self._listener.start(loop)
         self._document.write_if_due(resume.present().mono)
         ready()
-        ticking = loop.create_task(self._tick(), name="trackside tick")
+        tasks = [loop.create_task(self._tick(), name="trackside tick")]
+        if not self._config.reopen:
+            tasks.append(loop.create_task(self._broom.run(), name="trackside sweep"))
         self._watch_parent(loop)
         try:
             await self._over.wait()
             await self._make_ending().run()
         finally:
-            ticking.cancel()
+            for task in tasks:
+                task.cancel()
             self._close(loop)
         return 0
 
@@ -234,6 +239,7 @@ class Controller:
         self._listener.close()
         self._reader.close()
         self._disk.close()
+        self._broom.close()
         self._sessions.close()
         if self._parent is not None:
             self._parent.close()
@@ -274,6 +280,7 @@ class Controller:
         if self._parent is not None:
             self._parent.poll()
         self._heat.write_if_due(resume.present().mono)
+        self._broom.tell()
         self._desk.tick(resume.present().mono)
 
     async def _inherit(self, gone: list[inputs.ProcessGone]) -> None:

@@ -13,6 +13,7 @@ from trackside.ingest.handshakes import Handshakes
 from trackside.ingest.keys import LinkKeys
 from trackside.ingest.reader import FrameReader
 from trackside.wire import codec, messages
+from trackside.wire.peers import notice_dead_peers
 
 REST_S = 0.025
 """Between two drains, unless more is waiting: what comes meanwhile is handed on together, which costs far less."""
@@ -213,8 +214,6 @@ def _router(context: zmq.Context[zmq.Socket[bytes]], keys: LinkKeys) -> zmq.Sock
     socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)
     socket.setsockopt(zmq.RCVHWM, MOST_UNREAD)
     socket.setsockopt(zmq.SNDHWM, 1000)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)
-    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    notice_dead_peers(socket)
     socket.setsockopt(zmq.LINGER, 500)
     return socket

@@ -1,5 +1,7 @@
 """The agent's link to the controller, and what the controller has to say on the job's terminal."""
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
 
@@ -10,6 +12,9 @@ from trackside.monitor.link import Link
 from trackside.wire import messages
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.machine import machine_id
+from trackside.wire.sweep import sweep
+
+logger = logging.getLogger("trackside.launch")
 
 
 class _AgentFeed:
@@ -59,8 +64,22 @@ class AgentUplink(Link):
 
     def __init__(self, address: ControllerAddress, show: Callable[[str], None]) -> None:
         super().__init__("agent", None, lambda: (host_facts(), process_facts()), _AgentFeed(address, show))
+        self._show = show
         self._is_controller_here = address.machine_id == machine_id()
         self._heir = Heir(address.run, self.send)
+
+    def start(self) -> None:
+        """As of any link; and sweep this host's memory, which the controller does on its own."""
+        super().start()
+        if not self._is_controller_here:
+            threading.Thread(target=self._sweep, name="trackside-sweep", daemon=True).start()
+
+    def _sweep(self) -> None:
+        try:
+            for moved in sweep():
+                self._show(f"  left       {moved}")
+        except Exception:  # noqa: BLE001 - top of thread
+            logger.debug("what killed processes left in memory is not swept", exc_info=True)
 
     def inherit(self, pid: int) -> None:
         """This process has ended. Blocks: for the local disk. Threads: the agent's."""

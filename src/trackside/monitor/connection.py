@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from trackside.wire.address import ControllerAddress
+from trackside.wire.peers import notice_dead_peers
 
 if TYPE_CHECKING:
     Socket = zmq.Socket[bytes]
@@ -72,9 +73,7 @@ class Connection:
         socket.setsockopt(zmq.SNDHWM, SEND_HIGH_WATER)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         socket.setsockopt(zmq.IPV6, 1)
-        socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 20_000)
-        socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        notice_dead_peers(socket)
         socket.curve_serverkey = address.server_key.encode("ascii")
         socket.curve_publickey = address.client_public.encode("ascii")
         socket.curve_secretkey = address.client_secret.encode("ascii")

@@ -304,6 +304,7 @@ class Link:
             sent_at=time.time(),
             resources=self._resources,
             uptime_seconds=time.monotonic() - self._began,
+            directory=self.welcome.directory if self.welcome is not None else None,
         )
         self._outbox.hello = codec.encode(hello)
         return self._outbox.hello
@@ -409,7 +410,10 @@ class Link:
             self.offset.take(message.sent_at, message.received_at, time.time())
             return
         if isinstance(message, messages.Welcome):
+            is_told = self.welcome is not None and self.welcome.directory == message.directory
             self.welcome, self.samples_host, self._is_welcome = message, message.sample_host, True
+            if not is_told:
+                self._outbox.greet(self._greeting())
             self._pause_s, self._patience_s = FIRST_PAUSE_S, PATIENCE_S
             self._outbox.rewind(message.durable_seq)
             self.connected.set()

@@ -65,6 +65,12 @@ class Outbox:
             if former is not None:
                 self._trail.forget(former)
 
+    def greet(self, hello: bytes) -> None:
+        """From the next frame on, files of the trail begin with another hello."""
+        self.hello = hello
+        if self._trail is not None:
+            self._trail.greet(hello)
+
     def close_trail(self) -> None:
         """Nobody will take it in."""
         self.may_spool = False

@@ -12,7 +12,7 @@ from pathlib import Path
 from trackside.monitor.buffer import Buffer, keep_nothing
 from trackside.monitor.spool import memory_folder, memory_share
 from trackside.wire.ring import HEAD, MARK, PAGE_BYTES, THROUGH_AT, process_namespace
-from trackside.wire.spool import RING_SUFFIX, stem_of
+from trackside.wire.spool import RING_SUFFIX, hold, stem_of
 
 logger = logging.getLogger("trackside.monitor")
 
@@ -74,6 +74,7 @@ class Ring:
         path = folder / self._name
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            hold(file)
             os.posix_fallocate(file, 0, PAGE_BYTES + 2 * size)
             page = mmap.mmap(file, PAGE_BYTES)
             self._halves = [mmap.mmap(file, size, offset=PAGE_BYTES + i * size) for i in (0, 1)]

@@ -8,7 +8,8 @@ from trackside.wire.spool import (
     LIVE_SUFFIX,
     MEMORY,
     SUFFIX,
-    is_private,
+    hold,
+    made_private,
     memory_path,
     pack_spooled,
     private_path,
@@ -38,6 +39,7 @@ class Spool:
     def __init__(self, folder: Path, stem: str, hello: bytes) -> None:
         self.path = folder / f"{stem}{LIVE_SUFFIX}"
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        hold(self._file)
         self.size = self._hello_bytes = 0
         self.waiting = 0
         """Frames of it that are still wanted."""
@@ -84,12 +86,12 @@ class Spool:
 
 def private_folder() -> Path:
     """This user's own folder in the temporary one. Raises: OSError."""
-    return _made_private(private_path())
+    return made_private(private_path())
 
 
 def memory_folder() -> Path | None:
     """This user's own folder in the machine's memory file system; None where there is none. Raises: OSError."""
-    return _made_private(memory_path()) if memory_share() else None
+    return made_private(memory_path()) if memory_share() else None
 
 
 def memory_share() -> int:
@@ -102,10 +104,3 @@ def memory_share() -> int:
         return 0
     share = min(MOST_SHARE_BYTES, found.f_blocks * found.f_frsize // SHARE_OF_MEMORY)
     return share if found.f_bavail * found.f_frsize >= share * ROOM_OF_MEMORY else 0
-
-
-def _made_private(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if not is_private(folder):
-        raise PermissionError(f"{folder} is not private to this user; remove it or set TMPDIR")
-    return folder

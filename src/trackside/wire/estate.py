@@ -11,7 +11,16 @@ from trackside.wire.machine import machine_id
 from trackside.wire.messages import Hello, Points
 from trackside.wire.processes import began_at, is_running
 from trackside.wire.ring import points_of, process_namespace, read_ring
-from trackside.wire.spool import LIVE_SUFFIX, RING_SUFFIX, SUFFIX, is_private, memory_path, private_path, read_spool
+from trackside.wire.spool import (
+    LIVE_SUFFIX,
+    RING_SUFFIX,
+    SUFFIX,
+    is_private,
+    lasting_path,
+    memory_path,
+    private_path,
+    read_spool,
+)
 
 log = logging.getLogger("trackside.wire")
 
@@ -51,14 +60,14 @@ def find_estates(
     Blocks: for the disks. Raises: OSError.
     """
     wanted = None if of is None else {session.hex() for session in of}
-    places = [*filter(is_private, (memory_path(), private_path())), *elsewhere]
+    places = [*filter(is_private, dict.fromkeys((memory_path(), private_path(), lasting_path()))), *elsewhere]
     if spool is not None:
         places.append(spool)
-    files = [path for place in places for path in place.glob("*") if wanted is None or _session_of(path) in wanted]
-    rings = {_session_of(path): path for path in files if path.suffix == RING_SUFFIX}
+    files = [path for place in places for path in place.glob("*") if wanted is None or session_of(path) in wanted]
+    rings = {session_of(path): path for path in files if path.suffix == RING_SUFFIX}
     found: dict[bytes, Estate] = {}
     for path in sorted(files, key=lambda path: path.name):
-        hello = _read_hello(path) if path.suffix in (SUFFIX, LIVE_SUFFIX) else None
+        hello = read_hello(path) if path.suffix in (SUFFIX, LIVE_SUFFIX) else None
         if hello is None or (hello.run != run and path.parent != spool):
             continue
         ring = rings.get(hello.session.hex())
@@ -104,12 +113,12 @@ def _last_calls(path: Path, seq: int, last: Points | None) -> Iterator[bytes]:
         yield codec.encode(points_of(calls), max(ring.next_seq, seq + 1))
 
 
-def _session_of(path: Path) -> str:
+def session_of(path: Path) -> str:
     """Of a session's file, its session in hex."""
     return path.name.removeprefix("trackside-").partition(".")[0].partition("-")[0]
 
 
-def _read_hello(path: Path) -> Hello | None:
+def read_hello(path: Path) -> Hello | None:
     """The first frame; None where there is none, which is said."""
     try:
         for frame in read_spool(path):

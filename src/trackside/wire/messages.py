@@ -87,6 +87,8 @@ class Hello(Message, frozen=True, kw_only=True, tag="hello"):
     """False when this process must not be asked to sample its host."""
     uptime_seconds: float = 0.0
     """Monotonic time since the session began; it may be older than the controller that it starts."""
+    directory: str | None = None
+    """Run folder, as the last welcome named it: whoever finds a file of a killed session knows where it belongs."""
 
 
 class SeriesDef(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

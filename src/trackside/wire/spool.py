@@ -4,6 +4,8 @@ A file of records (length, CRC-32, frame). The first frame is the session's hell
 whose it is; every frame carries its own sequence, so that nothing is taken twice.
 """
 
+import contextlib
+import fcntl
 import os
 import stat
 import struct
@@ -22,6 +24,8 @@ RING_SUFFIX = ".ring"
 """Of the calls that are in no frame yet (`wire.ring`)."""
 MEMORY = Path("/dev/shm")
 """The machine's file system in memory, where there is one."""
+LASTING = Path("/var/tmp")
+"""What lies here outlives a job and a restart of the machine; `$TMPDIR` may be one job's own, or in memory."""
 
 
 def stem_of(session: bytes) -> str:
@@ -39,6 +43,11 @@ def private_path() -> Path:
     return Path(tempfile.gettempdir()) / f"trackside-{os.getuid()}"
 
 
+def lasting_path() -> Path:
+    """This user's own folder for what was swept from memory and has no better place; it may not be there."""
+    return LASTING / f"trackside-{os.getuid()}"
+
+
 def is_private(folder: Path) -> bool:
     """Whether it is a folder, no link to one, of this user and nobody else's business."""
     try:
@@ -46,6 +55,29 @@ def is_private(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
+def made_private(folder: Path) -> Path:
+    """Make such a folder where there is none. Raises: OSError."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(folder):
+        raise PermissionError(f"{folder} is not private to this user; remove it or set TMPDIR")
+    return folder
+
+
+def hold(file: int) -> None:
+    """Until the last process that has this file open or mapped has gone, nobody can `seize` it. Raises: never."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def seize(file: int) -> bool:
+    """Have an open file alone; False while a process holds it. It is let go when it is closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def pack_spooled(frame: bytes) -> bytes:

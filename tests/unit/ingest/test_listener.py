@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -220,3 +221,41 @@ def test_closing_twice_is_closing_once():
 def test_keys_are_fresh_and_hidden():
     assert make_keys() != make_keys()
     assert msgspec.json.decode(msgspec.json.encode(make_keys()), type=LinkKeys)
+
+
+UNREAD = """
+import sys, time
+import zmq
+from trackside.ingest.gatekeeper import Gatekeeper
+from trackside.ingest.keys import make_keys
+from trackside.ingest.listener import _router
+
+keys = make_keys()
+context, others = zmq.Context(), zmq.Context()
+gate = Gatekeeper(context, keys.client_public, lambda *_: None)
+router = _router(context, keys)
+router.bind("tcp://127.0.0.1:*")
+rank = others.socket(zmq.DEALER)
+rank.setsockopt(zmq.LINGER, 0)
+rank.curve_serverkey = keys.server_public.encode()
+rank.curve_publickey, rank.curve_secretkey = keys.client_public.encode(), keys.client_secret.encode()
+rank.connect(router.getsockopt_string(zmq.LAST_ENDPOINT))
+rank.send(b"hello")
+deadline = time.monotonic() + 30
+while not router.poll(10) and time.monotonic() < deadline:
+    gate.answer()
+for _ in range(900):
+    rank.send(bytes(100_000), zmq.NOBLOCK)
+time.sleep(1)
+rank.close()
+others.term()
+time.sleep(12)
+print("alive")
+"""
+
+
+@pytest.mark.long
+def test_a_rank_that_goes_while_much_of_it_waits_unread_does_not_end_the_controller(python: str) -> None:
+    """A controller that held the interpreter for ten seconds; ZeroMQ's heartbeats would have called `abort`."""
+    done = subprocess.run([python, "-c", UNREAD], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == ("alive\n", 0), done.stderr
