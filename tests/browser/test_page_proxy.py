@@ -23,6 +23,8 @@ class Proxy(ThreadingHTTPServer):
     """Hands on what lies under the prefix, without it; streams as it comes."""
 
     daemon_threads = True
+    request_queue_size = 128
+    """A browser opens many connections at once; beyond the usual five each waits a second and more to be tried again."""
 
     def __init__(self, upstream: str, *, tells: bool) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

@@ -24,6 +24,7 @@ SIGHTS = {
     "resources": [("article", "node-a"), ("article", "node-b"), ("article", "GPU utilisation")],
     "model": [("region", "Model")],
     "epochs": [("region", "Epochs")],
+    "config": [("region", "Metadata"), ("region", "Environment")],
     "events": [("region", "Events")],
 }
 
@@ -61,10 +62,12 @@ def hardware() -> messages.ResourceSample:
 
 
 def everything_goes_wrong(fleet: Fleet) -> None:
-    """Rank 2 is slow, one speaks of trouble, rank 3 falls silent, and then rank 1 is killed and the others with it."""
+    """Rank 2 is slow, rank 0 drops values, one speaks of trouble, rank 3 falls silent, and then rank 1 is killed and the others with it."""
     fleet.totals = {
         rank: {"step_seconds": 0.3, "own_step_seconds": 0.107 + (SLOW_S if rank == 2 else 0.0)} for rank in range(4)
     }
+    fleet.totals[0]["dropped_points"] = 1234
+    fleet.send(0, messages.SetMetadata(text='{"optimizer": {"lr": 0.1}}'))
     fleet.log({"loss": [1.0, 0.5, float("nan"), 0.25]})
     fleet.watch(made.graph(timed=False))
     for rank in range(4):
@@ -114,6 +117,9 @@ def test_the_report_of_a_failed_job_tells_what_its_page_told(four: Fleet, page: 
     expect(notice).to_contain_text("memory of node-a")
     told = notice.inner_text().split(" The report and all data")[0]
     live = {tab: seen(page, tab) for tab in SIGHTS}
+    assert "dropped 1,234 values" in live["events"][0]
+    assert "loss is NaN at step 2" in live["events"][0]
+    assert "1 failed, 2 asked to end, 1 lost" in live["overview"][0]
     shoot(page, "failed-events")
     witness.errors.clear()  # refused connections are logged by the browser itself
 

@@ -48,7 +48,9 @@ def test_b30_b31_d39_a_stopped_rank_is_late_then_lost_and_back_when_it_goes_on(s
     assert (rank_of(job, 0)["state"], run["state"], run["ranks"]["lost"]) == ("alive", "running", 1)
     (warning,) = [warning for warning in run["warnings"] if warning["kind"] == "rank lost"]
     host, path = frozen["host"], frozen["path"]
-    assert warning["text"].startswith(f"{host} rank1: last step {frozen['step']:,}, phase {frozen['phase']}, silent ")
+    assert warning["text"].startswith(
+        f"{host} rank1 lost: last step {frozen['step']:,}, phase {frozen['phase']}, silent "
+    )
     assert (warning["path"], warning["severity"], frozen["phase"] is None) == (path, "critical", False)
 
     job.kill(pid, signal.SIGCONT)

@@ -301,7 +301,11 @@ class FrameReader:
         self.counters.values_without_definition += undefined
         self.counters.values -= refused + undefined
         if undefined:
-            self._say(b"", "undefined series", f"{undefined} values came for a series that was never named")
+            self._say(
+                b"",
+                "undefined series",
+                f"{undefined} values came for a series that was never named; install the same trackside everywhere",
+            )
         if len(batch):
             self._inputs.append(PointsArrived(batch))
 

@@ -122,7 +122,8 @@ def _compare_hash(run: Run, session: bytes, message: messages.SetGraph, now: Mom
     first = next((e for e in run.events if e.active and e.kind == "hash mismatch"), None)
     path = first.path if first is not None else path_of(rank)
     text = (
-        f"{label_of(rank)} trains another model: its structure is {message.hash[:8]}, the run's is {run.hash[:8]}"
+        f"{label_of(rank)} trains another model: its structure is {message.hash[:8]}, the run's is {run.hash[:8]}; "
+        "look whether both are built from the same configuration"
         if first is None
         else first.text
     )

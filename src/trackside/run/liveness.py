@@ -59,7 +59,7 @@ def _check_agents(run: Run, now: Moment) -> list[Instruction]:
         silent = now.mono - session.seen
         if session.role == "agent" and session.is_open and silent >= run.settings.lost_after_seconds:
             session.silent = True
-            text = f"the launcher on {session.host} has been silent for {silent:.0f} s"
+            text = f"the launcher on {session.host} has been silent for {silent:.0f} s; look whether the host is up"
             out += raise_event(
                 run, now, "launcher silent", text, severity="warn", path=host_path(session.host), active=True
             )
@@ -76,7 +76,7 @@ def _agent_is_back(run: Run, session: Session) -> list[Instruction]:
 def _say_lost(run: Run, rank: Rank, silent: float, now: Moment) -> list[Instruction]:
     step = "no step yet" if rank.step is None else f"last step {rank.step:,}"
     phase = f", phase {rank.phase}" if rank.phase else ""
-    text = f"{rank.host or 'unknown host'} rank{rank.rank}: {step}{phase}, silent {silent:.0f} s"
+    text = f"{rank.host or 'unknown host'} rank{rank.rank} lost: {step}{phase}, silent {silent:.0f} s"
     return raise_event(
         run, now, "rank lost", text, severity="critical", path=path_of(rank), step=rank.step, active=True
     )
@@ -91,9 +91,8 @@ def note_dropped(run: Run, session: bytes, total: int, now: Moment) -> list[Inst
         return []
     known.dropped_points = total
     rank.dropped_points += more
-    text = (
-        f"{path_of(rank).rpartition('/')[2]} dropped {rank.dropped_points:,} values: more was logged than could be sent"
-    )
+    who = path_of(rank).rpartition("/")[2]
+    text = f"{who} dropped {rank.dropped_points:,} values: more was logged than could be sent; log less often"
     return raise_event(run, now, "records dropped", text, severity="warn", path=path_of(rank), count=more)
 
 

@@ -26,7 +26,9 @@ def open_session(run: Run, hello: messages.Hello, now: Moment) -> list[Instructi
     out: list[Instruction] = []
     if identity is not None and not _is_possible(identity):
         text = f"a process on {host.name} says it is rank {identity.rank} of {identity.world_size} ({identity.source})"
-        out += raise_event(run, now, "identity refused", text, severity="warn", path=host_path(host.name))
+        out += raise_event(
+            run, now, "identity refused", f"{text}; look at its environment", severity="warn", path=host_path(host.name)
+        )
         out.append(Reply(hello.session, messages.Refused(reason=f"{text}; check its environment")))
         identity = None
     known = run.sessions.get(hello.session)

@@ -127,4 +127,4 @@ class DiskThreads:
         return call.began is not None and time.monotonic() - call.began > self._limit_s
 
     def _words(self) -> str:
-        return f"the disk of the run folder has not answered for {self._limit_s:.0f} s; what is in memory is shown on"
+        return f"the disk of the run folder has not answered for {self._limit_s:.0f} s, look at its mount; what is in memory is still shown"

@@ -28,7 +28,7 @@ def test_b30_silence_makes_late_then_lost_with_one_event_that_names_all() -> Non
         play.wait(1)
     assert play.states() == ["alive", "lost"]
     (lost,) = play.events("rank lost")
-    assert lost.text == "gpu-02 rank1: last step 1,187, phase backward, silent 30 s"
+    assert lost.text == "gpu-02 rank1 lost: last step 1,187, phase backward, silent 30 s"
     assert (lost.path, lost.severity, lost.step, lost.active) == ("root/gpu-02/rank1", "critical", 1187, True)
     assert play.run.ranks.lost == 1
     assert len(play.events()) == 1

@@ -5,7 +5,7 @@ import { getDocument, getText, HttpError } from "../net/api";
 import { bakedSource } from "../state/baked";
 import { Link } from "../net/link";
 import type { Change } from "../state/model";
-import { NoSuchSeries, type SeriesSource } from "../state/curves";
+import { NoSuchSeries, RefusedSeries, type SeriesSource } from "../state/curves";
 import { Page } from "../state/page";
 import { isOver } from "../state/model";
 import { asHeat } from "../wire/diagnosis";
@@ -64,7 +64,8 @@ function seriesOf(base: string, kept: Kept): SeriesSource {
         return await getDocument(base, "api/v1/series", asSeries, query);
       } catch (error) {
         if (error instanceof HttpError && error.status === 404) throw new NoSuchSeries(metric);
-        if (kept.source !== null && !(error instanceof HttpError)) return kept.source.series(asked);
+        if (error instanceof HttpError) throw new RefusedSeries(error.message);
+        if (kept.source !== null) return kept.source.series(asked);
         throw error;
       }
     },

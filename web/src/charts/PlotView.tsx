@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Crosshair } from "./crosshair";
 import type { Picture } from "./aligned";
+import { isPrinted, usePrinting } from "./inview";
 import { Plot, type Frame } from "./plot";
 
 interface Props {
@@ -22,6 +23,7 @@ export function PlotView(props: Props) {
   const latest = useRef(props);
   const point = useRef<number | null>(null);
   latest.current = props;
+  const isPrinting = usePrinting();
 
   useEffect(() => {
     const element = host.current;
@@ -47,7 +49,7 @@ export function PlotView(props: Props) {
 
   useEffect(() => {
     if (plot.current !== null && host.current !== null) paint(plot.current, host.current, props);
-  }, [props.picture, props.frame]);
+  }, [props.picture, props.frame, isPrinting]);
 
   return (
     <div
@@ -69,7 +71,12 @@ export function PlotView(props: Props) {
   );
 }
 
+/** Half a sheet: drawn so, its words are as large on paper as the others. */
+const PAPER_WIDTH = 330;
+const PAPER_HEIGHT = 176;
+
 function paint(plot: Plot, element: HTMLElement, { picture, frame }: Props): void {
+  if (isPrinted()) return plot.draw(picture, frame, PAPER_WIDTH, PAPER_HEIGHT);
   const { clientWidth, clientHeight } = element;
   if (clientWidth > 0 && clientHeight > 0) plot.draw(picture, frame, clientWidth, clientHeight);
 }

@@ -38,6 +38,11 @@ paper.addEventListener("change", look);
 addEventListener("beforeprint", () => atOnce(() => (printing.value = true)));
 addEventListener("afterprint", look);
 
+/** The same where nothing is drawn anew for it. */
+export function isPrinted(): boolean {
+  return printing.peek();
+}
+
 /** True while the page is being printed: everything is drawn then. */
 export function usePrinting(): boolean {
   return printing.value;

@@ -15,11 +15,14 @@ export interface SeriesQuery {
 
 /** Where series come from: the server, or the data inside a report. */
 export interface SeriesSource {
-  /** Rejects with `NoSuchSeries` when the path has no such metric. */
+  /** Rejects with `NoSuchSeries` when the path has no such metric, with `RefusedSeries` when it cannot be had now. */
   series(query: SeriesQuery): Promise<SeriesAnswer>;
 }
 
 export class NoSuchSeries extends Error {}
+
+/** The server has an answer and it is no; the message says why. */
+export class RefusedSeries extends Error {}
 
 export type Zoom = readonly [from: number, to: number] | null;
 
@@ -36,6 +39,8 @@ export class Curve {
   window: { zoom: NonNullable<Zoom>; base: Base } | null = null;
   tail = new Tail();
   state: "empty" | "ready" | "absent" | "unreachable" = "empty";
+  /** Why it is unreachable, in the server's words; null: nobody answers. */
+  refusal: string | null = null;
   wanted = false;
   stale = true;
   loading = false;
@@ -219,6 +224,7 @@ export class Curves {
       curve.state = "ready";
     } catch (error) {
       curve.state = curve.base !== null ? "ready" : error instanceof NoSuchSeries ? "absent" : "unreachable";
+      curve.refusal = error instanceof RefusedSeries ? error.message : null;
       if (zoom !== null) curve.window = { zoom, base: curve.base ?? baseOf(NOTHING, null) };
       else if (!(error instanceof NoSuchSeries)) curve.stale = true;
     } finally {

@@ -30,6 +30,12 @@ export function takenAlong(rank: RankEntry, run: RunDocument | null, culprit: Cu
   return culprit === null || rank.rank === culprit.rank.rank ? null : `asked to end because rank ${culprit.rank.rank} had failed`;
 }
 
+/** Why a job that was asked to end may have been; empty when nobody can tell. */
+export function adviceOnEnd(detail: string | null): string {
+  if (detail?.includes("SIGTERM") === true) return "A scheduler does so at the time limit and before preemption, and so does whoever cancels the job.";
+  return detail?.includes("SIGINT") === true ? "Somebody pressed ctrl-c." : "";
+}
+
 /** What to look at first, in a sentence. */
 export function adviceOn({ rank }: Culprit): string {
   const where = rank.host ?? "its host";

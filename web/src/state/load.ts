@@ -1,6 +1,7 @@
 // How much of the hardware is used, from ranks and hosts. A figure nobody reported is null.
 
 import type { RankEntry, ResourceRecord } from "../wire/types.gen";
+import { isWithin } from "./view";
 
 export interface Load {
   gpu: number | null;
@@ -9,7 +10,11 @@ export interface Load {
   cpu: number | null;
   memoryUsed: number | null;
   memoryTotal: number | null;
+  /** When the last sample was taken, UTC seconds, where the figures are no more those of now; null: they are. */
+  since: number | null;
 }
+
+const UNKNOWN: Load = { gpu: null, vramUsed: null, vramTotal: null, cpu: null, memoryUsed: null, memoryTotal: null, since: null };
 
 type Maybe = number | null | undefined;
 
@@ -44,15 +49,26 @@ export function latestOfHosts(records: ResourceRecord[]): Map<string, ResourceRe
   return latest;
 }
 
-/** Means over ranks and hosts, sums of memory. */
-export function loadOf(ranks: RankEntry[], hosts: ResourceRecord[]): Load {
-  const gpus = ranks.map((rank) => rank.gpu);
+/** Means over ranks and hosts at a path, sums of memory; what is gone has no part in it while anything is left. */
+export function loadOf(ranks: RankEntry[], records: ResourceRecord[], path: string): Load {
+  const here = ranks.filter((rank) => rank.state !== "lost" && rank.state !== "failed");
+  const last = records.findLast((record) => record.path === path && (record.gpu_util ?? record.vram_used) !== null);
+  const living = here.some((rank) => rank.gpu !== null);
+  const gpus = (living ? here : ranks).flatMap((rank) => rank.gpu ?? []);
+  if (gpus.length > 0) {
+    return { ...UNKNOWN, gpu: mean(gpus.map((gpu) => gpu.util)), vramUsed: sum(gpus.map((gpu) => gpu.memory_used)), vramTotal: sum(gpus.map((gpu) => gpu.memory_total)), since: living ? null : (last?.time ?? null) };
+  }
+  if (last !== undefined) return { ...UNKNOWN, gpu: last.gpu_util, vramUsed: last.vram_used, vramTotal: last.vram_total, since: last.time };
+  const gone = new Set(ranks.map((rank) => rank.host));
+  for (const rank of here) gone.delete(rank.host);
+  const known = [...latestOfHosts(records).values()].filter((host) => isWithin(path, host.path) || isWithin(host.path, path));
+  const up = known.filter((host) => !gone.has(host.host));
+  const hosts = up.length > 0 ? up : known;
   return {
-    gpu: mean(gpus.map((gpu) => gpu?.util)),
-    vramUsed: sum(gpus.map((gpu) => gpu?.memory_used)),
-    vramTotal: sum(gpus.map((gpu) => gpu?.memory_total)),
+    ...UNKNOWN,
     cpu: mean(hosts.map((host) => host.cpu)),
     memoryUsed: sum(hosts.map((host) => host.memory_used)),
     memoryTotal: sum(hosts.map((host) => host.memory_total)),
+    since: up.length > 0 || known.length === 0 ? null : Math.max(...known.map((host) => host.time)),
   };
 }

@@ -34,6 +34,8 @@ export class Page {
   readonly connection: Signal<Connection>;
   /** When the controller was last heard, ms of `performance.now()`. */
   readonly heardAt: Signal<number> = signal(0);
+  /** When the last sample of hardware came, ms of `performance.now()`. */
+  readonly sampledAt: Signal<number> = signal(performance.now());
   /** `performance.now()`, ticking while the page is visible. */
   readonly now: Signal<number> = signal(performance.now());
   readonly problem: Signal<string | null> = signal(null);
@@ -88,6 +90,7 @@ export class Page {
   change(changes: Change[]): void {
     batch(() => {
       this.model.value = changes.reduce(reduce, this.model.value);
+      if (changes.some((change) => change.kind === "resources")) this.sampledAt.value = performance.now();
     });
     const { run, ranks, runAt, ranksAt } = this.model.peek();
     if (run !== null && changes.some((change) => change.kind === "ranks") && !isOver(run)) {

@@ -22,8 +22,8 @@ export function App() {
       <div class="top">
         <Header />
         <Vitals />
-        <EventStrip />
         <Banners />
+        <EventStrip />
         <Tabs />
       </div>
       <main id="main" tabIndex={-1}>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { plain, sentence } from "../lib/text";
-import { adviceOn } from "../state/ending";
+import { adviceOn, adviceOnEnd } from "../state/ending";
 import { formatView } from "../state/view";
 import { heardSeconds } from "./clocks";
 import { usePage } from "./context";
@@ -97,7 +97,7 @@ function RunBanner() {
     case "terminated":
       return (
         <Banner icon="terminated" tone="warn" title="The run was terminated.">
-          {sentence(detail)}
+          {sentence(detail)} {adviceOnEnd(run.state_detail)}
           {page.mode === "live" && where}
         </Banner>
       );

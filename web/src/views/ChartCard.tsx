@@ -7,7 +7,7 @@ import { useInView, usePrinting } from "../charts/inview";
 import { xLabel } from "../charts/plot";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
-import { curveLabel, leafOf, plain } from "../lib/text";
+import { curveLabel, leafOf, plain, sentence } from "../lib/text";
 import type { Entries } from "../state/columns";
 import type { Curve } from "../state/curves";
 import { spreadOf, type Spread } from "../state/spread";
@@ -168,7 +168,7 @@ function nothing(curve: Curve, entries: Entries, hasMarks: boolean): string {
     case "absent":
       return "No value at this path.";
     case "unreachable":
-      return "The controller does not answer; this is loaded as soon as it does.";
+      return `${sentence(curve.refusal ?? "The controller does not answer")} This is asked for again by itself.`;
     case "ready":
       if (hasMarks) return "Only values that are not finite.";
       return entries.mean.some((value) => value !== null) ? "Nothing above 0: a log scale has no place for it." : "No value in this range. Double-click a chart to see all.";

@@ -8,13 +8,15 @@ interface Props {
   title?: string;
   /** A full bar is a danger rather than a good use. */
   isLimit?: boolean;
+  /** It says how things were. */
+  isOld?: boolean;
 }
 
 /** A bar with its figure in words. */
-export function Meter({ label, ratio, text, peak, title, isLimit = false }: Props) {
+export function Meter({ label, ratio, text, peak, title, isLimit = false, isOld = false }: Props) {
   const width = ratio === null ? 0 : Math.min(1, Math.max(0, ratio)) * 100;
   return (
-    <span class="meter" title={title}>
+    <span class={`meter ${isOld ? "is-old" : ""}`} title={title}>
       <span class="meter-label">{label}</span>
       <span class="meter-bar" aria-hidden="true">
         <i style={{ width: `${width}%` }} class={isLimit && width > 92 ? "is-full" : ""} />

@@ -22,6 +22,8 @@ export function Tabs() {
     epochs: model.value.epochs.length,
     events: model.value.events.length,
   };
+  // With the address of the document: a link to a mere fragment that is scrolled out of sight passes for one that skips.
+  const here = location.href.split("#")[0] ?? "";
   const bar = useRef<HTMLElement>(null);
   useScrollHint(bar);
   useEffect(() => bringIntoView(bar.current), [view.value.tab]);
@@ -30,7 +32,7 @@ export function Tabs() {
       {TABS.map((tab) => (
         <a
           key={tab}
-          href={formatView({ ...view.value, tab })}
+          href={`${here}${formatView({ ...view.value, tab })}`}
           aria-current={view.value.tab === tab ? "page" : undefined}
           onClick={(event) => {
             if (event.ctrlKey || event.metaKey || event.shiftKey) return;

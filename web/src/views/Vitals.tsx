@@ -1,19 +1,21 @@
 import { ordinalOf } from "../state/epochs";
-import { isWithin } from "../state/view";
+import { useComputed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
-import { latestOfHosts, loadOf, sum } from "../state/load";
+import { takenAlong } from "../state/ending";
+import { loadOf, sum } from "../state/load";
 import { formatView } from "../state/view";
 import type { MetricEntry, RankCounts, RankEntry } from "../wire/types.gen";
-import { elapsedSeconds, etaSeconds, standingSeconds } from "./clocks";
+import { elapsedSeconds, etaSeconds, isSampled, standingSeconds } from "./clocks";
 import { usePage } from "./context";
 import { Meter } from "./Meter";
 import { Learning } from "./Learning";
 
 /** Alive? Learning? How long still? Is the hardware used? The figures one looks for first. */
 export function Vitals() {
+  const isOld = usePage().connection.value === "disconnected";
   return (
-    <section class="vitals" aria-label="Vital signs">
+    <section class={`vitals ${isOld ? "is-old" : ""}`} aria-label="Vital signs">
       <Alive />
       <Learning />
       <Progress />
@@ -51,7 +53,7 @@ function Alive() {
   const hosts = run?.hosts.length ?? 0;
   const isShort = shown !== null && world !== null && shown < world && run?.state !== "waiting";
   return (
-    <Vital label={isOver ? "Ranks finished" : "Ranks alive"}>
+    <Vital label={isOver ? "Ranks finished" : page.connection.value === "disconnected" ? "Alive when last heard" : "Ranks alive"}>
       <span class={`vital-figure ${isShort ? "is-short" : ""}`}>
         {format.count(shown)}
         <small> / {format.count(world)}</small>
@@ -69,8 +71,11 @@ function Alive() {
 /** How many are not alive, and how. */
 function NotAlive({ counts }: { counts: RankCounts | undefined }) {
   const page = usePage();
-  const bad = counts === undefined ? [] : (["failed", "lost", "late"] as const).filter((state) => counts[state] > 0);
-  if (bad.length === 0) return null;
+  if (counts === undefined) return null;
+  const along = page.everyone.value.filter((rank) => takenAlong(rank, page.run.value, page.culprit.value) !== null).length;
+  const bad = { failed: counts.failed - along, "asked to end": along, lost: counts.lost, late: counts.late };
+  const words = Object.entries(bad).flatMap(([state, count]) => (count > 0 ? `${format.count(count)} ${state}` : []));
+  if (words.length === 0) return null;
   return (
     <a
       class="vital-bad"
@@ -81,7 +86,7 @@ function NotAlive({ counts }: { counts: RankCounts | undefined }) {
         page.show({ tab: "ranks" }, true);
       }}
     >
-      {bad.map((state) => `${format.count(counts?.[state])} ${state}`).join(", ")}
+      {words.join(", ")}
     </a>
   );
 }
@@ -90,11 +95,12 @@ const DOTS = 16;
 
 /** One mark a rank while there are few; what is wrong is taller, not only redder. */
 function RankDots({ ranks }: { ranks: RankEntry[] }) {
+  const { run, culprit } = usePage();
   if (ranks.length < 2 || ranks.length > DOTS) return null;
   return (
     <span class="rank-dots" aria-hidden="true">
       {ranks.map((rank) => (
-        <i key={rank.rank} class={`is-${rank.state}`} title={`rank ${rank.rank}: ${rank.state}`} />
+        <i key={rank.rank} class={takenAlong(rank, run.value, culprit.value) === null ? `is-${rank.state}` : "is-along"} title={`rank ${rank.rank}: ${rank.state}`} />
       ))}
     </span>
   );
@@ -122,9 +128,9 @@ function Progress() {
         )}
       </span>
       <span class="vital-note">
-        {hasEpoch && `step ${format.count(step)}`}
-        {run?.steps != null && ` of ${format.count(run.steps)}`}
-        {!hasEpoch && run?.steps == null && "no epoch reported"}
+        {hasEpoch && step !== null && `step ${format.count(step)}`}
+        {step !== null && run?.steps != null && ` of ${format.count(run.steps)}`}
+        {step === null ? "no step yet" : run?.steps == null && run?.epochs == null && "total not set"}
         <Standing />
       </span>
     </Vital>
@@ -162,7 +168,7 @@ function TimeLeft() {
       <span class={`vital-figure ${eta === null ? "is-unknown" : ""}`}>{eta === null ? "unknown" : format.clock(eta)}</span>
       <span class="vital-note">
         {page.run.value?.state === "waiting" ? "waiting" : "ran"} {elapsed !== null && elapsed >= 3600 ? format.duration(elapsed) : format.clock(elapsed)}
-        {eta !== null && ` · ends ${format.when(Date.now() / 1000 + eta, false)}`}
+        {eta !== null && page.connection.value !== "disconnected" && ` · ends ${format.when(Date.now() / 1000 + eta, false)}`}
       </span>
     </Vital>
   );
@@ -183,18 +189,22 @@ function Throughput() {
 
 function Hardware() {
   const page = usePage();
-  const hosts = [...latestOfHosts(page.resources.value).values()].filter((host) => isWithin(page.path.value, host.path) || isWithin(host.path, page.path.value));
-  const load = loadOf(page.ranks.value, hosts);
+  const load = loadOf(page.ranks.value, page.resources.value, page.path.value);
   const hasGpu = load.gpu !== null || load.vramUsed !== null;
+  const isNow = useComputed(() => isSampled(page)).value;
+  const since = load.since ?? (isNow ? null : (page.resources.value.at(-1)?.time ?? null));
+  const isOld = since !== null && !page.isOver.value;
   return (
     <Vital label={hasGpu ? "GPU" : "CPU"} class="vital-hardware">
-      <Meter label={hasGpu ? "GPU" : "CPU"} ratio={hasGpu ? load.gpu : load.cpu} text={format.percent(hasGpu ? load.gpu : load.cpu)} />
+      <Meter label={hasGpu ? "GPU" : "CPU"} ratio={hasGpu ? load.gpu : load.cpu} text={format.percent(hasGpu ? load.gpu : load.cpu)} isOld={isOld} />
       <Meter
         label={hasGpu ? "VRAM" : "RAM"}
         ratio={hasGpu ? ratio(load.vramUsed, load.vramTotal) : ratio(load.memoryUsed, load.memoryTotal)}
         isLimit
+        isOld={isOld}
         text={hasGpu ? format.bytesOf(load.vramUsed, load.vramTotal) : format.bytesOf(load.memoryUsed, load.memoryTotal)}
       />
+      {since !== null && <span class={`vital-note ${isOld ? "is-standing" : ""}`}>last sample {format.when(since)}</span>}
     </Vital>
   );
 }

@@ -38,3 +38,11 @@ export function ageSeconds(page: Page, rank: RankEntry): number | null {
 export function heardSeconds(page: Page): number {
   return Math.max(0, page.now.value - page.heardAt.value) / 1000;
 }
+
+const SAMPLED_S = 30;
+
+/** Whether samples of hardware still come, as far as that is known: a run that is over and a lost link say so themselves. */
+export function isSampled(page: Page): boolean {
+  if (page.isOver.value || page.connection.value !== "live") return true;
+  return page.now.value - page.sampledAt.value < SAMPLED_S * 1000;
+}
