@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trackside.monitor.intake import INT64, whole_number
@@ -56,15 +56,22 @@ class Pulse:
         """The last step; 0 without one."""
         return self.known_step or 0
 
-    def add_step(self, wall_s: float, own_s: float | None, seconds: Mapping[str, float]) -> None:
-        """One step: all of it, without waiting for peers, and by phase."""
-        for phase, spent_s in seconds.items():
-            self.phases[phase] = self.phases.get(phase, 0.0) + spent_s
+    def add_step(self, wall_s: float, own_s: float | None) -> None:
+        """One step: all of it, and without waiting for peers."""
         if own_s is None:
             self.unknown_steps += 1
         else:
             self.work_seconds += own_s
         self._recent.append((wall_s, own_s))
+
+    def add_phases(self, steps: Iterable[Mapping[str, float]]) -> None:
+        """Seconds of several steps by phase."""
+        alike: dict[tuple[str, ...], list[Iterable[float]]] = {}
+        for seconds in steps:
+            alike.setdefault(tuple(seconds), []).append(seconds.values())
+        for names, rows in alike.items():
+            for name, column in zip(names, zip(*rows, strict=True), strict=True):
+                self.phases[name] = self.phases.get(name, 0.0) + sum(column)
 
     def measure(self, work: OwnWork, *, is_end: bool) -> None:
         """All steps before this moment have been added."""
@@ -104,14 +111,14 @@ def count_samples(batch: object) -> int | None:
         shape = getattr(batch, "shape", None)
         if shape is not None:
             return int(shape[0]) if len(shape) else None
-        if isinstance(batch, Mapping):
-            batch = next(iter(batch.values()), None)
-        elif isinstance(batch, (list, tuple)):
+        if isinstance(batch, (list, tuple)):
             if not batch:
                 return None
             if isinstance(batch[0], (int, float, str, bytes)):
                 return len(batch)
             batch = batch[0]
+        elif isinstance(batch, Mapping):
+            batch = next(iter(batch.values()), None)
         else:
             return None
     return None

@@ -79,8 +79,9 @@ def test_samples_are_counted_along_the_first_dimension(batch: Any, samples: int 
 def test_totals_and_means_are_of_the_steps() -> None:
     pulse = Pulse()
     assert pulse.step_means() == (None, None)
-    pulse.add_step(1.5, 1.25, {"data": 0.5, "rest": 0.75, "collective": 0.25})
-    pulse.add_step(0.5, 0.25, {"data": 0.25, "collective": 0.25})
+    pulse.add_step(1.5, 1.25)
+    pulse.add_step(0.5, 0.25)
+    pulse.add_phases([{"data": 0.5, "rest": 0.75, "collective": 0.25}, {"data": 0.25, "collective": 0.25}])
     assert pulse.step_means() == (1.0, 0.75)
     assert pulse.phases == {"data": 0.75, "rest": 0.75, "collective": 0.5}
     assert (pulse.work_seconds, pulse.unknown_steps) == (1.5, 0)
@@ -90,10 +91,10 @@ def test_own_time_is_unknown_when_that_of_a_step_is() -> None:
     pulse, known, unknown = Pulse(), OwnWork(), OwnWork()
     assert known.seconds is None
     pulse.measure(known, is_end=False)
-    pulse.add_step(1.0, 0.75, {"rest": 1.0})
+    pulse.add_step(1.0, 0.75)
     pulse.measure(known, is_end=True)
     pulse.measure(unknown, is_end=False)
-    pulse.add_step(1.0, None, {"step": 1.0})
+    pulse.add_step(1.0, None)
     pulse.measure(unknown, is_end=True)
     assert (known.seconds, unknown.seconds) == (0.75, None)
     assert pulse.step_means() == (1.0, None)

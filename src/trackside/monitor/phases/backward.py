@@ -3,15 +3,17 @@
 import sys
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
+from time import monotonic
 from typing import Any
 
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases import track
-from trackside.monitor.phases.borders import Borders, ForwardWatch
+from trackside.monitor.phases.borders import BACKWARD as HAS_BACKWARD
+from trackside.monitor.phases.borders import BLIND, OPTIMIZED_INSIDE, Borders, ForwardWatch
 from trackside.monitor.phases.names import BACKWARD, COLLECTIVE
 from trackside.monitor.phases.timed import TimedCall, TimedMethod
 from trackside.monitor.phases.track import Track
-from trackside.monitor.pulse import has_peers
 
 
 class BackwardWatch:
@@ -25,6 +27,9 @@ class BackwardWatch:
     def __init__(self, torch: Any, marks: Track, borders: Borders, forward: ForwardWatch) -> None:
         self._torch, self._track, self._borders, self._forward = torch, marks, borders, forward
         self._engine = torch.autograd.Variable._execution_engine  # noqa: SLF001 - torch's own modules queue on it so
+        self._task_id: Callable[[], int] = torch._C._current_graph_task_id  # noqa: SLF001 - where torch's own look
+        """-1 unless autograd is at work already, as when checkpointing calls it again."""
+        self._is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
         self._token: object = None
         """Of the call that is under way."""
         self._before: str | None = None
@@ -35,7 +40,7 @@ class BackwardWatch:
         return [TimedMethod(self._torch.Tensor, "backward", self._begin)]
 
     def _begin(self, original: Callable[..., Any], tensor: Any) -> TimedCall | None:
-        if self._torch.compiler.is_dynamo_compiling() or self._is_nested() or not self._borders.is_ours:
+        if self._is_compiling() or self._task_id() != -1 or get_ident() != self._borders.owner:
             return None
         if self._token is not None:
             self._end(self._token)  # one that was looked up and is kept, but not under way
@@ -44,17 +49,24 @@ class BackwardWatch:
         self._enter(tensor)
         return call
 
-    def _is_nested(self) -> bool:
-        """Whether autograd is at work already, as when checkpointing calls it again."""
-        return bool(self._torch._C._current_graph_task_id() != -1)  # noqa: SLF001 - where torch's own modules look
-
     @guarded
     def _enter(self, tensor: Any) -> None:
+        borders, marks = self._borders, self._track
         self._forward.disarm()
-        has_others = has_peers()
-        self._borders.begin_backward(is_blind=has_others and _is_compiled())
-        self._before = self._track.enter(BACKWARD)
-        if has_others and tensor.requires_grad and not _is_compiled():
+        if borders.is_asking:  # the end of a `__next__` that is kept, and not thrown away, was not said
+            borders.fetch_ended()
+        if borders.is_outside:
+            borders.open()
+        now = monotonic()
+        if now >= borders.look_at:
+            borders.look_around(now)
+        self._before, marks.doing = marks.doing, BACKWARD
+        marks.append((track.ENTER, now, BACKWARD))
+        if not borders.sees_peers:
+            return
+        if _is_compiled():
+            borders.seen |= BLIND
+        elif tensor.requires_grad:
             self._handle = tensor.register_hook(self._started)
 
     @guarded
@@ -62,13 +74,17 @@ class BackwardWatch:
         if token is None or token is not self._token:
             return
         self._token = None
-        if self._track.doing == COLLECTIVE:
-            self._track.note_cores()
-        self._track.leave(BACKWARD, self._before)
-        handle, self._handle = self._handle, None
-        if handle is not None:
+        borders, marks = self._borders, self._track
+        if marks.doing == COLLECTIVE:
+            marks.note_cores()
+        marks.append((track.LEAVE, monotonic(), BACKWARD))
+        marks.doing = self._before
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
             handle.remove()
-        self._borders.end_backward()
+        borders.seen |= HAS_BACKWARD
+        if borders.seen & OPTIMIZED_INSIDE:
+            borders.close_inside()
         self._forward.arm()
 
     @guarded

@@ -23,21 +23,22 @@ class CoreWait:
     Threads: the one that reads first; another one begins anew. Blocks: never.
     """
 
-    __slots__ = ("_file", "_inode", "_looked_at", "_pid", "_thread", "is_looking")
+    __slots__ = ("_file", "_inode", "_pid", "_thread", "is_looking", "look_at")
 
     def __init__(self) -> None:
         self._file: int | None = None
         self._thread: int | None = None
         self._inode = self._pid = 0
-        self._looked_at = float("-inf")
+        self.look_at = float("-inf")
+        """When the next step is looked at, by the monotonic clock."""
         self.is_looking = False
         """Whether the present step is looked at."""
 
     def turn(self, now: float) -> CoreReading | None:
         """A step ends, and another may begin; None when there is nothing to read for either. `now` is monotonic."""
-        was_looking, self.is_looking = self.is_looking, now - self._looked_at >= LOOK_S
+        was_looking, self.is_looking = self.is_looking, now >= self.look_at
         if self.is_looking:
-            self._looked_at = now
+            self.look_at = now + LOOK_S
         elif not was_looking:
             return None
         text = self.read()

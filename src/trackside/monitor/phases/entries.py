@@ -1,7 +1,8 @@
 """Steps to messages, a few times a second."""
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import add
 
 from trackside.monitor.phases.fold import StepCost
 from trackside.wire.messages import StepTimes
@@ -19,18 +20,22 @@ class _Entry:
     """Consecutive steps, summed."""
 
     step: int
-    count: int
     ended_at: float
+    names: tuple[str, ...]
+    """Of the phases in `seconds`, as most steps have them."""
+    seconds: list[float]
     wall: float
     own: float
     """NaN when that of one of them cannot be told."""
-    seconds: dict[str, float]
     known: tuple[str, ...]
     samples: int
     """-1 when those of one of them are not counted."""
     core_wait: float
     """Of those steps that were looked at."""
     looked_at: int
+    count: int = 1
+    others: list[dict[str, float]] = field(default_factory=list)
+    """Seconds of steps that had other phases, or in another order."""
 
     @property
     def whole_core_wait(self) -> float:
@@ -38,26 +43,35 @@ class _Entry:
         return self.core_wait / self.looked_at * self.count if self.looked_at else _NAN
 
     def add(self, cost: StepCost) -> None:
-        self.step, self.ended_at, self.known = cost.step, cost.ended_at, cost.known
+        self.step, self.ended_at, wall, own, seconds, self.known, samples, core_wait = cost
         self.count += 1
-        self.wall += cost.wall
-        self.own += _NAN if cost.own is None else cost.own
-        if cost.core_wait is not None:
-            self.core_wait += cost.core_wait
+        self.wall += wall
+        self.own += _NAN if own is None else own
+        if core_wait is not None:
+            self.core_wait += core_wait
             self.looked_at += 1
-        for name, seconds in cost.seconds.items():
-            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-        self.samples = -1 if cost.samples is None or self.samples < 0 else self.samples + cost.samples
+        if tuple(seconds) == self.names:
+            self.seconds = list(map(add, self.seconds, seconds.values()))
+        else:
+            self.others.append(seconds)
+        self.samples = -1 if samples is None or self.samples < 0 else self.samples + samples
+
+    def by_phase(self) -> dict[str, float]:
+        found = dict(zip(self.names, self.seconds, strict=True))
+        for seconds in self.others:
+            for name, spent in seconds.items():
+                found[name] = found.get(name, 0.0) + spent
+        return found
 
 
 def _entry(cost: StepCost) -> _Entry:
     return _Entry(
         step=cost.step,
-        count=1,
         ended_at=cost.ended_at,
+        names=tuple(cost.seconds),
+        seconds=list(cost.seconds.values()),
         wall=cost.wall,
         own=_NAN if cost.own is None else cost.own,
-        seconds=dict(cost.seconds),
         known=cost.known,
         samples=-1 if cost.samples is None else cost.samples,
         core_wait=cost.core_wait or 0.0,
@@ -112,7 +126,8 @@ def _message(entries: list[_Entry]) -> StepTimes:
     names = list(dict.fromkeys(name for entry in entries for name in entry.known))
     seconds = array("d")
     for entry in entries:
-        seconds.extend(entry.seconds.get(name, 0.0 if name in entry.known else _NAN) for name in names)
+        by_phase = entry.by_phase()
+        seconds.extend(by_phase.get(name, 0.0 if name in entry.known else _NAN) for name in names)
     return StepTimes(
         phases=names,
         step=array("q", [entry.step for entry in entries]).tobytes(),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from trackside.monitor.phases import track
 from trackside.monitor.phases.cores import CoreReading, waited_ns
@@ -10,9 +10,8 @@ from trackside.monitor.phases.names import BLURRED, BUILT_IN, COLLECTIVE, REST
 from trackside.monitor.pulse import OwnWork, Pulse
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What is known of a step besides its times when it ends."""
+class Closing(NamedTuple):
+    """What is known of a step besides its times when it ends; the training thread writes it as a bare tuple."""
 
     step: int
     samples: int | None = None
@@ -22,8 +21,7 @@ class Closing:
     """Whether every wait for them was seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
+class StepCost(NamedTuple):
     """One step; the seconds of its phases sum to `wall`."""
 
     step: int
@@ -72,7 +70,10 @@ class Fold:
         self._pulse = pulse
         self._frames = [_Frame()]
         self._at = 0.0
-        self._known: dict[str, None] = {}
+        self._known: set[str] = set()
+        self._known_own: tuple[str, ...] = ()
+        """The same in order, as a step whose own time is known has them; and one whose is not."""
+        self._known_blurred: tuple[str, ...] = ()
         self._waited_ns: int | None = None
         """For a core, since the training thread began."""
         self._looks = False
@@ -86,34 +87,42 @@ class Fold:
             wall_clock: UTC epoch seconds at the monotonic clock's zero.
         """
         steps: list[StepCost] = []
+        frame, last = self._frames[-1], self._at
         for code, at, about in marks:
-            frame = self._frames[-1]
-            if frame.is_open and at > self._at:
-                frame.spent[frame.counts_for] = frame.spent.get(frame.counts_for, 0.0) + at - self._at
-            self._at = max(at, self._at)
+            if at > last:
+                if frame.is_open:
+                    spent, counts_for = frame.spent, frame.counts_for
+                    spent[counts_for] = spent.get(counts_for, 0.0) + at - last
+                last = at
             if code == track.ENTER:
                 _enter(frame, about)
-                if frame.is_open:  # a phase that takes no time, hidden behind a device's work, is known all the same
-                    frame.spent.setdefault(frame.counts_for, 0.0)
             elif code == track.LEAVE:
                 _leave(frame, about)
-            elif code == track.CORES:
-                self._take_core_wait(frame, about)
             elif code == track.CLOSE:
                 if frame.is_open:
                     steps.append(self._close(frame, about, wall_clock + at))
+            elif code == track.OPEN:
+                self._open(frame, about)
+            elif code == track.CORES:
+                self._take_core_wait(frame, about)
             else:
                 self._turn(frame, code, about)
+                frame = self._frames[-1]
+        self._at = last
         return steps
+
+    def _open(self, frame: _Frame, phase: str | None) -> None:
+        if not frame.is_open:
+            frame.is_open, frame.kept, frame.spent = True, None, {}
+            frame.is_looked_at, frame.core_wait = self._looks, 0.0
+            if frame.stack:
+                _begin_anew(frame)
+        if phase is not None:
+            _enter(frame, phase)
 
     def _turn(self, frame: _Frame, code: int, about: Any) -> None:
         """The rarer marks."""
-        if code == track.OPEN:
-            if not frame.is_open:
-                frame.is_open, frame.kept, frame.spent = True, None, {}
-                frame.is_looked_at, frame.core_wait = self._looks, 0.0
-                _begin_anew(frame)
-        elif code == track.DROP:
+        if code == track.DROP:
             frame.is_open, frame.kept, frame.spent = False, None, {}
         elif code == track.KEEP:
             frame.kept = (dict(frame.spent), frame.core_wait)
@@ -142,30 +151,31 @@ class Fold:
             frame.core_wait += (self._waited_ns - before) / 1e9
 
     def _close(self, frame: _Frame, closing: Closing, ended_at: float) -> StepCost:
+        number, samples, has_peers, knows_own = closing
         seconds, frame.spent, frame.kept, frame.is_open = frame.spent, {}, None, False
         wall = sum(seconds.values())
         own: float | None = wall - seconds.get(COLLECTIVE, 0.0)
-        if not closing.knows_own:
+        if not knows_own:
             own = None
             seconds[BLURRED] = seconds.pop(REST, 0.0)
-        elif closing.has_peers:
-            self._known[COLLECTIVE] = None
-        for name in seconds:
-            self._known[name] = None
-        known = tuple(name for name in self._known if name != (REST if own is None else BLURRED))
-        samples = closing.samples
-        step = StepCost(
-            step=closing.step,
-            ended_at=ended_at,
-            wall=wall,
-            own=own,
-            seconds=seconds,
-            known=known,
-            samples=samples,
-            core_wait=min(frame.core_wait, wall) if frame.is_looked_at and self._waited_ns is not None else None,
-        )
-        self._pulse.add_step(wall, own, seconds)
-        return step
+        self._know(seconds, has_peers=has_peers and knows_own)
+        core_wait = min(frame.core_wait, wall) if frame.is_looked_at and self._waited_ns is not None else None
+        self._pulse.add_step(wall, own)
+        known = self._known_own if knows_own else self._known_blurred
+        return StepCost(number, ended_at, wall, own, seconds, known, samples, core_wait)
+
+    def _know(self, seconds: dict[str, float], *, has_peers: bool) -> None:
+        """These phases can be told apart by now; waiting for peers too, where there are some and each wait is seen."""
+        known = self._known
+        if known.issuperset(seconds) and (not has_peers or COLLECTIVE in known):
+            return
+        if has_peers:
+            seconds = {COLLECTIVE: 0.0, **seconds}
+        new = tuple(name for name in seconds if name not in known)
+        known.update(new)
+        order = dict.fromkeys((*self._known_own, *self._known_blurred, *new))
+        self._known_own = tuple(name for name in order if name != BLURRED)
+        self._known_blurred = tuple(name for name in order if name != REST)
 
 
 def _begin_anew(frame: _Frame) -> None:
@@ -177,17 +187,23 @@ def _begin_anew(frame: _Frame) -> None:
 
 
 def _enter(frame: _Frame, phase: str) -> None:
-    frame.stack.append((phase, frame.counts_for, frame.users))
+    users = frame.users
+    frame.stack.append((phase, frame.counts_for, users))
     if phase not in BUILT_IN:
         frame.users = frame.counts_for = phase
-    elif phase == COLLECTIVE or frame.users is None:
+    elif users is None or phase == COLLECTIVE:
         frame.counts_for = phase
+    if frame.is_open and frame.counts_for not in frame.spent:
+        frame.spent[frame.counts_for] = (
+            0.0  # it takes no time, hidden behind a device's work, and is known all the same
+        )
 
 
 def _leave(frame: _Frame, phase: str) -> None:
     """End the phase and what is inside; one that never began, as after marks were dropped, is nothing."""
-    for index in range(len(frame.stack) - 1, -1, -1):
-        if frame.stack[index][0] == phase:
-            _, frame.counts_for, frame.users = frame.stack[index]
-            del frame.stack[index:]
+    stack = frame.stack
+    for index in range(len(stack) - 1, -1, -1):
+        if stack[index][0] == phase:
+            _, frame.counts_for, frame.users = stack[index]
+            del stack[index:]
             return

@@ -1,14 +1,17 @@
 """The outermost forward: of a whole model, a criterion, each module that is called by the user's own code."""
 
 import sys
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from time import monotonic
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from trackside.monitor.guard import guarded
-from trackside.monitor.phases.borders import Borders
+from trackside.monitor.phases.borders import EVALUATED, Borders
 from trackside.monitor.phases.names import FORWARD
 from trackside.monitor.phases.timed import TimedMethod
-from trackside.monitor.phases.track import Track
+from trackside.monitor.phases.track import ENTER, LEAVE, Track
 
 COMPILER = "torch._dynamo.eval_frame"
 """The module that holds what `torch.compile` makes of a module; it is imported when it is needed."""
@@ -24,18 +27,24 @@ class OutermostForward:
 
     `torch.compile` warns where there are hooks for all modules: for its own, the hook is away before it looks.
 
+    Few functions, for what is met here is in no cache: see `Borders`.
+
     Threads: the training thread; others are not looked at.
     """
 
     def __init__(self, torch: Any, marks: Track, borders: Borders) -> None:
         self._torch, self._track, self._borders = torch, marks, borders
-        self._hook = _hook_for(self, torch)
-        self._everywhere = torch.nn.modules.module.register_module_forward_pre_hook(self._hook)
+        self._has_gradients: Callable[[], bool] = torch.is_grad_enabled
+        self._hook = _hook_for(self, borders, torch)
+        everywhere = torch.nn.modules.module.register_module_forward_pre_hook(self._hook)
+        self._everywhere, self._number = everywhere.hooks_dict_ref(), everywhere.id
         self._is_armed = True
-        self._ends: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        """Handles of the hooks that tell when a module returns."""
-        self._here: Any = None
-        """The one that is hung up now."""
+        self._end_hook = self._end
+        self._ends: dict[int, Any] = {}
+        """By `id` of a module: the handle of the hook that tells when it returns."""
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._here: tuple[Any, int] | None = None
+        """Where the one is that is hung up now."""
         self._before: str | None = None
         self._is_evaluation = False
         self._is_removed = False
@@ -52,13 +61,13 @@ class OutermostForward:
             self._take_end_away()
         if not self._is_armed and not self._is_removed:
             self._is_armed = True
-            self._everywhere.hooks_dict_ref()[self._everywhere.id] = self._hook
+            self._everywhere[self._number] = self._hook
 
     def disarm(self) -> None:
         """From now on modules are not looked at."""
         if self._is_armed:
             self._is_armed = False
-            self._everywhere.hooks_dict_ref().pop(self._everywhere.id, None)
+            self._everywhere.pop(self._number, None)
 
     def remove(self) -> None:
         """Take everything away."""
@@ -70,43 +79,60 @@ class OutermostForward:
 
     @guarded
     def begin(self, module: Any) -> None:
-        """A module is called, and no other is."""
-        if not self._borders.is_ours:
-            return
-        self.disarm()
+        """A module is called, and no other is. Threads: the training thread."""
+        if self._is_armed:
+            self._is_armed = False
+            self._everywhere.pop(self._number, None)
+        marks, borders = self._track, self._borders
         if self._here is not None:
-            self._track.leave(FORWARD, self._before)
+            marks.leave(FORWARD, self._before)
             self._take_end_away()
-        self._borders.begin_forward()
-        self._before = self._track.enter(FORWARD)
-        self._is_evaluation = not (module.training and self._torch.is_grad_enabled())
+        if borders.is_outside:
+            borders.open()
+        self._before, marks.doing = marks.doing, FORWARD
+        marks.append((ENTER, monotonic(), FORWARD))
+        self._is_evaluation = not (module.training and self._has_gradients())
+        table, handle = module.__dict__.get("_forward_hooks"), self._ends.get(id(module))
+        if handle is not None and table is not None and handle.hooks_dict_ref() is table:
+            table[handle.id] = self._end_hook
+            self._here = (table, handle.id)
+        else:
+            self._meet(module)
+
+    def _meet(self, module: Any) -> None:
+        """Hang up the hook that tells when it returns, for the first time."""
+        key = id(module)
         try:
-            self._hang_end_up(module)
+            handle = module.register_forward_hook(self._end_hook)
         except RuntimeError:  # a ScriptModule takes no hooks: it is in the rest of the step
             self._track.leave(FORWARD, self._before)
             self.arm()
+            return
+        self._ends[key], self._here = handle, (handle.hooks_dict_ref(), handle.id)
+        self._alive[key] = weakref.ref(module, lambda _: self._forget(key))
 
-    def _hang_end_up(self, module: Any) -> None:
-        handle: Any = self._ends.get(module)
-        table = module.__dict__.get("_forward_hooks")
-        if handle is None or table is None or handle.hooks_dict_ref() is not table:
-            self._ends[module] = handle = module.register_forward_hook(self._end)
-        else:
-            table[handle.id] = self._end
-        self._here = handle
+    def _forget(self, key: int) -> None:
+        self._ends.pop(key, None)
+        self._alive.pop(key, None)
 
     def _take_end_away(self) -> None:
-        handle, self._here = self._here, None
-        hooks = handle.hooks_dict_ref() if handle is not None else None
-        if hooks is not None:
-            hooks.pop(handle.id, None)
+        here, self._here = self._here, None
+        if here is not None:
+            here[0].pop(here[1], None)
 
     @guarded
     def _end(self, _module: Any, _args: Any, _output: Any) -> None:
-        self._track.leave(FORWARD, self._before)
-        self._borders.end_forward(is_evaluation=self._is_evaluation)
-        self._take_end_away()
-        self.arm()
+        marks = self._track
+        marks.append((LEAVE, monotonic(), FORWARD))
+        marks.doing = self._before
+        if self._is_evaluation:
+            self._borders.seen |= EVALUATED
+        here, self._here = self._here, None
+        if here is not None:
+            here[0].pop(here[1], None)
+        if not self._is_removed:
+            self._is_armed = True
+            self._everywhere[self._number] = self._hook
 
     @guarded
     def watch_compiled(self) -> None:
@@ -118,17 +144,18 @@ class OutermostForward:
         self._compiled.install()
 
     def _begin_compiled(self, _original: Any, module: Any) -> None:
-        if self._is_armed and not self._torch.compiler.is_dynamo_compiling():
+        if self._is_armed and self._borders.is_ours and not self._torch.compiler.is_dynamo_compiling():
             self.begin(module)
 
 
-def _hook_for(watch: OutermostForward, torch: Any) -> Any:
+def _hook_for(watch: OutermostForward, borders: Borders, torch: Any) -> Any:
     """The hook as torch calls it; while a graph is compiled it is nothing at all, and leaves nothing in the graph."""
     is_compiling = torch.compiler.is_dynamo_compiling
 
     def begin(module: Any, _args: Any) -> None:
         if is_compiling():
             return
-        watch.begin(module)
+        if get_ident() == borders.owner:
+            watch.begin(module)
 
     return begin

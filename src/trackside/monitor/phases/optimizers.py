@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from threading import get_ident
+from time import monotonic
 from typing import Any
 
 from trackside.monitor.guard import guarded
-from trackside.monitor.phases.borders import Borders
+from trackside.monitor.phases.borders import OPTIMIZED, OPTIMIZED_INSIDE, Borders
 from trackside.monitor.phases.names import BACKWARD, OPTIMIZER
 from trackside.monitor.phases.timed import TimedCall, TimedMethod
-from trackside.monitor.phases.track import Track
+from trackside.monitor.phases.track import ENTER, LEAVE, Track
 
 
 class OptimizerWatch:
@@ -66,22 +68,32 @@ class OptimizerWatch:
         """An optimizer is about to step, perhaps called by another one."""
         if not self._borders.adopt_thread():
             return
-        if optimizer in self._inside:  # it has left by an exception
-            self._inside.clear()
-        if not self._inside:
-            self._before = self._track.enter(OPTIMIZER)
-        self._inside.append(optimizer)
+        inside = self._inside
+        if inside and optimizer in inside:  # it has left by an exception
+            inside.clear()
+        if not inside:
+            marks = self._track
+            self._before, marks.doing = marks.doing, OPTIMIZER
+            marks.append((ENTER, monotonic(), OPTIMIZER))
+        inside.append(optimizer)
 
     @guarded
     def end(self, optimizer: Any) -> None:
         """It has."""
-        if not self._borders.is_ours or optimizer not in self._inside:
+        inside = self._inside
+        if get_ident() != self._borders.owner or optimizer not in inside:
             return
-        del self._inside[self._inside.index(optimizer) :]
-        if not self._inside:
-            self._track.leave(OPTIMIZER, self._before)
-            self._stepped.add(id(optimizer))
-            self._borders.optimized(optimizer, in_backward=self._before == BACKWARD)
+        del inside[inside.index(optimizer) :]
+        if inside:
+            return
+        marks = self._track
+        marks.append((LEAVE, monotonic(), OPTIMIZER))
+        marks.doing = self._before
+        self._stepped.add(id(optimizer))
+        if self._before == BACKWARD:
+            self._borders.seen |= OPTIMIZED | OPTIMIZED_INSIDE
+        else:
+            self._borders.optimized(optimizer)
 
 
 def _settled(scaler: Any) -> set[int]:

@@ -10,7 +10,7 @@ from typing import Any
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases import track
 from trackside.monitor.phases.borders import Borders
-from trackside.monitor.phases.entries import Entries
+from trackside.monitor.phases.entries import EVERY_S, Entries
 from trackside.monitor.phases.fold import Fold
 from trackside.monitor.phases.hooks import TorchHooks
 from trackside.monitor.phases.logged import LoggedSteps
@@ -22,6 +22,8 @@ from trackside.wire.messages import StepTimes
 MOST_OWN = 32
 """Phases of the user's own; time in more of them counts for what is around them."""
 MOST_CHARACTERS = 64
+MOST_WAITING = 20_000
+"""Marks that are added up at once."""
 
 
 class Recorder:
@@ -39,14 +41,18 @@ class Recorder:
         self, warn: Callable[[str, str], None] | None = None, *, is_on: bool = True, watches_torch: bool = True
     ) -> None:
         self.pulse = Pulse()
-        self.track = Track()
-        self.track.is_on = is_on
+        self.track = Track(is_on=is_on)
         self.borders = Borders(self.track, self.pulse, has_peers, self._has_unseen_device)
         self._hooks = TorchHooks(self.track, self.borders)
         self._warn, self._watches_torch = warn, watches_torch
         self._fold, self._entries = Fold(self.pulse), Entries()
         self._logged = LoggedSteps()
         self._own: set[str] = set()
+        self._said: list[track.Mark] = []
+        """Borders of logged steps, not added up yet."""
+        self._due_at = 0.0
+        self._awaits_span = False
+        """Whether a report waits for what was marked."""
 
     @property
     def doing(self) -> str | None:
@@ -61,13 +67,13 @@ class Recorder:
     def stop(self) -> None:
         """Put everything back that was changed in torch, and record no more. Idempotent."""
         self._settle()
-        self.track.is_on = False
+        self.track.stop()
         self._hooks.remove()
         self.track.cores.close()
 
     def become_inert(self) -> None:
         """This is a forked child, where no device may be asked for anything."""
-        self.track.is_on = False
+        self.track.stop()
         self._hooks.remove()
 
     @guarded
@@ -90,11 +96,12 @@ class Recorder:
 
     def begin_work(self, work: OwnWork) -> None:
         """Own working time is to be measured from here."""
-        self.track.put(track.SPAN_BEGINS, work)
+        self.track.put_span(track.SPAN_BEGINS, work)
 
     def end_work(self, work: OwnWork) -> None:
-        """Up to here; it is known when the send thread comes to it."""
-        self.track.put(track.SPAN_ENDS, work)
+        """Up to here; it is known when the send thread comes to it, in its next turn."""
+        self.track.put_span(track.SPAN_ENDS, work)
+        self._awaits_span = True
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """A phase of the user's own; nothing in a thread that does not train."""
@@ -122,7 +129,10 @@ class Recorder:
     # --- the send thread ---------------------------------------------------------------------------------------------
 
     def collect(self, logged: Sequence[Any] = (), *, flush: bool) -> list[StepTimes]:
-        """Add up what was marked since the last turn; return what there is to send.
+        """Add up what was marked, a few times a second; return what there is to send.
+
+        Not in every turn: what a fold costs at all, in cold caches and with the training thread held up, is the same for one
+        step and for fifty.
 
         Args:
             logged: What `log` was called with meanwhile.
@@ -130,12 +140,19 @@ class Recorder:
         """
         now = time.monotonic()
         wall_clock = time.time() - now
-        marks = self.track.take() if self.track.marks else []
         if logged and not self.borders.has_steps:
-            borders = self._logged.marks(logged, wall_clock, self.borders.closing_of_logged())
-            marks = sorted([*marks, *borders], key=itemgetter(1))
+            self._said += self._logged.marks(logged, wall_clock, self.borders.closing_of_logged())
+        if now < self._due_at and not flush and not self._awaits_span and len(self.track.marks) < MOST_WAITING:
+            return []
+        self._due_at, self._awaits_span = now + EVERY_S, False
+        marks = self.track.take()
+        if self._said:
+            marks = sorted([*marks, *self._said], key=itemgetter(1))
+            self._said = []
         if marks:
-            for step in self._fold.take(marks, wall_clock):
+            steps = self._fold.take(marks, wall_clock)
+            self.pulse.add_phases([step.seconds for step in steps])
+            for step in steps:
                 self._entries.add(step, now)
         message = self._entries.message(now, flush=flush)
         return [message] if message is not None else []

@@ -121,13 +121,17 @@ def test_own_work_between_two_marks_is_of_the_steps_between() -> None:
 
 
 def test_marks_beyond_the_bound_are_dropped_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(track, "MAX_MARKS", 3)
+    monkeypatch.setattr(track, "MAX_MARKS", track._MARGIN + 3)
     full = Track()
-    for _ in range(5):
+    for _ in range(2):
         full.put(track.OPEN)
-    assert [code for code, _, _ in full.take()] == [track.OPEN] * 3
+    assert [code for code, _, _ in full.take()] == [track.OPEN] * 2
+    for _ in range(2 * track.MAX_MARKS):
+        full.put(track.OPEN)
+    assert len(full.marks) == track.MAX_MARKS
+    assert [code for code, _, _ in full.take()] == [track.TORN]
     full.put(track.OPEN)
-    assert [code for code, _, _ in full.take()] == [track.TORN, track.OPEN]
-    full.is_on = False
+    assert [code for code, _, _ in full.take()] == [track.OPEN]
+    full.stop()
     full.put(track.OPEN)
     assert full.take() == []
