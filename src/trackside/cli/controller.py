@@ -57,6 +57,7 @@ def _serve(config: ControllerConfig, ready: "_Ready") -> int:
     from trackside.controller.beginning import begin
     from trackside.controller.identity import address_of
     from trackside.controller.lifecycle import Controller
+    from trackside.store import keep_frames_out
 
     _raise_file_limit()
     controller = Controller(config, begin(config))
@@ -67,6 +68,8 @@ def _serve(config: ControllerConfig, ready: "_Ready") -> int:
     identity = controller.identity
 
     def say_ready() -> None:
+        if not controller.has_sinks_of_others:  # which may want them
+            keep_frames_out()
         address = format_address(address_of(identity, os.getpid()))
         directory = str(controller.folder.path)
         ready.say({"address": address, "directory": directory, "run": identity.run, "pid": os.getpid()})

@@ -39,7 +39,9 @@ def main(arguments: Sequence[str]) -> int:
         allowed_hosts=tuple(name.strip() for name in (options.allowed_hosts or "").split(",") if name.strip()),
     )
     from trackside.controller.viewing import Viewer
+    from trackside.store import keep_frames_out
 
+    keep_frames_out()
     token = None if config.is_loopback else config.token or make_token()
     viewer = Viewer(options.run, config, token)
 

@@ -202,6 +202,11 @@ class Controller:
             self._close(loop)
         return 0
 
+    @property
+    def has_sinks_of_others(self) -> bool:
+        """Whether code that is not ours runs in this process."""
+        return bool(self._plugins)
+
     def stop(self, reason: str) -> None:
         """End the run; asked again, end it without waiting for anybody. `reason`: a signal's name, or who asked."""
         self._asked_to_end.set()

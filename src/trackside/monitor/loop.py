@@ -5,7 +5,6 @@ from typing import Generic, TypeVar
 
 from trackside.monitor.guard import guarded
 from trackside.monitor.phases.recorder import Recorder
-from trackside.monitor.pulse import count_samples
 
 T = TypeVar("T")
 
@@ -67,4 +66,4 @@ class BatchLoop(Generic[T]):
     def _end_step(self, batch: object) -> None:
         step = self._counter.step
         self._counter.step = step + 1
-        self._recorder.borders.close_batch(step, count_samples(batch))
+        self._recorder.borders.close_batch(step, batch)

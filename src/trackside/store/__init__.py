@@ -6,6 +6,7 @@ A run folder holds append-only and write-once files. The thread `trackside-store
 
 from trackside.store.baked import plan_baked
 from trackside.store.cold import SeriesQuery
+from trackside.store.database import keep_frames_out
 from trackside.store.disk import DiskThreads
 from trackside.store.export import COLUMNS, FORMATS, Exported, export_run, read_points, read_rows
 from trackside.store.folder import SCHEMA_VERSION, RunFolder
@@ -38,6 +39,7 @@ __all__ = [
     "StoreWriter",
     "export_run",
     "find_resumption",
+    "keep_frames_out",
     "list_runs",
     "plan_baked",
     "read_events",

@@ -68,6 +68,8 @@ class Borders:
         self, marks: Track, pulse: Pulse, has_peers: Callable[[], bool], has_unseen_device: Callable[[], bool]
     ) -> None:
         self.owner = threading.main_thread().ident
+        self.is_owner_known = False
+        """Whether a thread has shown that it trains."""
         self.watch: ForwardWatch = _Nobody()
         self.sees_waits = False
         """Whether waits for peers are seen."""
@@ -83,6 +85,8 @@ class Borders:
         """When that is to be looked at again, by the monotonic clock."""
         self.seen = 0
         """What has happened since the last border, or since a loader of torch's was last asked."""
+        self.is_looping = False
+        """Whether this is inside of a loop over `batches`."""
         self.is_outside = True
         """Whether no step is open that what happens now could belong to."""
         self._earlier = 0
@@ -98,7 +102,6 @@ class Borders:
         self._before: str | None = None
         self._first: tuple[int | None, weakref.ref[Any] | None] = (None, None)
         self._others: dict[int, int] = {}
-        self._is_owner_known = False
         self._step = -1
         self.has_steps = False
         """Whether steps are known without looking at what is logged."""
@@ -124,7 +127,7 @@ class Borders:
 
     def enter_loop(self) -> None:
         """A loop over `batches` begins, perhaps inside another."""
-        self.owner, self._is_owner_known = get_ident(), True
+        self.owner, self.is_owner_known = get_ident(), True
         self.has_steps = True
         if not self._loops:
             self._drop()
@@ -132,14 +135,16 @@ class Borders:
             self._has_trained = True
         self._track.turn_cores(monotonic())
         self._loops.append((self._earlier, self.seen))
-        self._earlier, self.seen, self.is_outside = 0, 0, False
+        self._earlier, self.seen = 0, 0
+        self.is_outside, self.is_looping = False, True
         self._track.put(track.PUSH)
 
     def leave_loop(self) -> None:
         """It has ended, at whatever place."""
         self._stop_asking()
         self._earlier, self.seen = self._loops.pop()
-        self.is_outside = not self._loops and not self._is_open
+        self.is_looping = bool(self._loops)
+        self.is_outside = not self.is_looping and not self._is_open
         self._track.put(track.POP)
         self._track.rest(in_step=BLURRED if self._loops else None)
 
@@ -162,8 +167,9 @@ class Borders:
         marks.append((track.LEAVE, monotonic(), DATA))
         marks.doing = BLURRED
 
-    def close_batch(self, step: int, samples: int | None) -> None:
+    def close_batch(self, step: int, batch: object) -> None:
         """The loop is through with its batch."""
+        samples = count_samples(batch)
         now, seen, cores = monotonic(), self.seen | self._earlier, self._track.cores
         if cores.is_looking or now >= cores.look_at:
             self._turn(now)
@@ -247,15 +253,14 @@ class Borders:
 
     def adopt_thread(self) -> bool:
         """An optimizer steps in this thread; whether it is the training thread, which the first to do so becomes."""
-        here = get_ident()
-        if not self._is_owner_known:
-            self.owner, self._is_owner_known = here, True
-        return here == self.owner
+        if not self.is_owner_known:
+            self.owner, self.is_owner_known = get_ident(), True
+        return self.is_ours
 
     def optimized(self, optimizer: Any) -> None:
-        """An optimizer has stepped, not while gradients were computed."""
+        """An optimizer has stepped, outside of any loop, and not while gradients were computed."""
         self.seen |= OPTIMIZED
-        if not self._loops and self._counts(id(optimizer), optimizer):
+        if self._counts(id(optimizer), optimizer):
             self._close_cycle()
 
     def skipped(self, key: int) -> None:

@@ -7,7 +7,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any
 
-from trackside.monitor.guard import guarded
+from trackside.monitor.guard import guarded, guarded_hook
 from trackside.monitor.phases.borders import EVALUATED, Borders
 from trackside.monitor.phases.names import FORWARD
 from trackside.monitor.phases.timed import TimedMethod
@@ -35,7 +35,7 @@ class OutermostForward:
     def __init__(self, torch: Any, marks: Track, borders: Borders) -> None:
         self._torch, self._track, self._borders = torch, marks, borders
         self._has_gradients: Callable[[], bool] = torch.is_grad_enabled
-        self._hook = _hook_for(self, borders, torch)
+        self._hook = guarded_hook(self.begin, torch.compiler.is_dynamo_compiling)
         everywhere = torch.nn.modules.module.register_module_forward_pre_hook(self._hook)
         self._everywhere, self._number = everywhere.hooks_dict_ref(), everywhere.id
         self._is_armed = True
@@ -77,13 +77,14 @@ class OutermostForward:
         if self._compiled is not None:
             self._compiled.remove()
 
-    @guarded
     def begin(self, module: Any) -> None:
-        """A module is called, and no other is. Threads: the training thread."""
+        """A module is called, and no other is."""
+        marks, borders = self._track, self._borders
+        if get_ident() != borders.owner:
+            return
         if self._is_armed:
             self._is_armed = False
             self._everywhere.pop(self._number, None)
-        marks, borders = self._track, self._borders
         if self._here is not None:
             marks.leave(FORWARD, self._before)
             self._take_end_away()
@@ -144,18 +145,5 @@ class OutermostForward:
         self._compiled.install()
 
     def _begin_compiled(self, _original: Any, module: Any) -> None:
-        if self._is_armed and self._borders.is_ours and not self._torch.compiler.is_dynamo_compiling():
-            self.begin(module)
-
-
-def _hook_for(watch: OutermostForward, borders: Borders, torch: Any) -> Any:
-    """The hook as torch calls it; while a graph is compiled it is nothing at all, and leaves nothing in the graph."""
-    is_compiling = torch.compiler.is_dynamo_compiling
-
-    def begin(module: Any, _args: Any) -> None:
-        if is_compiling():
-            return
-        if get_ident() == borders.owner:
-            watch.begin(module)
-
-    return begin
+        if self._is_armed:
+            self._hook(module)

@@ -6,7 +6,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any
 
-from trackside.monitor.guard import guarded
+from trackside.monitor.guard import guarded, guarded_hook
 from trackside.monitor.phases.borders import OPTIMIZED, OPTIMIZED_INSIDE, Borders
 from trackside.monitor.phases.names import BACKWARD, OPTIMIZER
 from trackside.monitor.phases.timed import TimedCall, TimedMethod
@@ -26,21 +26,10 @@ class OptimizerWatch:
     def removals(self) -> list[Callable[[], object]]:
         """Hang the hooks up; return what takes them away."""
         module: Any = sys.modules["torch.optim.optimizer"]
-        is_compiling = self._torch.compiler.is_dynamo_compiling
-
-        def begin(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-            if is_compiling():
-                return
-            self.begin(optimizer)
-
-        def end(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-            if is_compiling():
-                return
-            self.end(optimizer)
-
+        is_compiling: Callable[[], bool] = self._torch.compiler.is_dynamo_compiling
         return [
-            module.register_optimizer_step_pre_hook(begin).remove,
-            module.register_optimizer_step_post_hook(end).remove,
+            module.register_optimizer_step_pre_hook(guarded_hook(self.begin, is_compiling)).remove,
+            module.register_optimizer_step_post_hook(guarded_hook(self.end, is_compiling)).remove,
         ]
 
     def methods(self) -> list[TimedMethod]:
@@ -63,11 +52,12 @@ class OptimizerWatch:
         for key in _settled(scaler) - known - self._stepped:
             self._borders.skipped(key)
 
-    @guarded
     def begin(self, optimizer: Any) -> None:
         """An optimizer is about to step, perhaps called by another one."""
-        if not self._borders.adopt_thread():
+        borders = self._borders
+        if get_ident() != borders.owner and not borders.adopt_thread():
             return
+        borders.is_owner_known = True
         inside = self._inside
         if inside and optimizer in inside:  # it has left by an exception
             inside.clear()
@@ -77,7 +67,6 @@ class OptimizerWatch:
             marks.append((ENTER, monotonic(), OPTIMIZER))
         inside.append(optimizer)
 
-    @guarded
     def end(self, optimizer: Any) -> None:
         """It has."""
         inside = self._inside
@@ -86,14 +75,16 @@ class OptimizerWatch:
         del inside[inside.index(optimizer) :]
         if inside:
             return
-        marks = self._track
+        marks, borders = self._track, self._borders
         marks.append((LEAVE, monotonic(), OPTIMIZER))
         marks.doing = self._before
         self._stepped.add(id(optimizer))
         if self._before == BACKWARD:
-            self._borders.seen |= OPTIMIZED | OPTIMIZED_INSIDE
+            borders.seen |= OPTIMIZED | OPTIMIZED_INSIDE
+        elif borders.is_looping:
+            borders.seen |= OPTIMIZED
         else:
-            self._borders.optimized(optimizer)
+            borders.optimized(optimizer)
 
 
 def _settled(scaler: Any) -> set[int]:

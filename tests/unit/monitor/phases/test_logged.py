@@ -7,6 +7,7 @@ from tests.process.step_times import rows
 from trackside.monitor.buffer import NO_EPOCH
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.pulse import OwnWork
 
 
 def calls(*steps: int) -> list[Any]:
@@ -43,3 +44,22 @@ def test_batches_tell_better() -> None:
     recorder = Recorder()
     list(BatchLoop([1, 2], recorder, StepCounter()))
     assert [row["step"] for row in told(recorder, *calls(1, 2, 3, 4, 5))] in ([1], [0, 1])
+
+
+def test_marks_are_added_up_four_times_a_second_and_at_once_for_an_epochs_report() -> None:
+    recorder, work = Recorder(), OwnWork()
+    recorder.collect(flush=False)
+    recorder.begin_work(work)
+    list(BatchLoop([1, 2], recorder, StepCounter()))
+    assert recorder.collect(flush=False) == []
+    assert recorder.track.marks, "they wait"
+    recorder.end_work(work)
+    recorder.collect(flush=False)
+    assert work.seconds is not None
+    assert not recorder.track.marks
+
+
+def test_borders_that_were_logged_wait_with_the_marks() -> None:
+    recorder, logged = Recorder(), calls(1, 2, 3, 4, 5)
+    assert [recorder.collect([call], flush=False) for call in logged] == [[]] * 5
+    assert [row["step"] for row in told(recorder)] == [4, 5]
