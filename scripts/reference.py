@@ -148,7 +148,7 @@ def command_page(command: str) -> Iterator[str]:
     actions = [action for group in groups for action in group._group_actions] if groups else parser._actions  # noqa: SLF001
     yield from ("| argument | meaning |\n", "|---|---|\n")
     for action in actions:
-        if "--help" not in action.option_strings:
+        if "--help" not in action.option_strings and action.help != argparse.SUPPRESS:
             yield f"| `{spelling(action)}` | {one_line(action.help)} |\n"
 
 

@@ -45,6 +45,10 @@ class RunFolderError(StoreError):
     """A folder is not a run folder, or holds one of an unknown schema."""
 
 
+class RunBusyError(RunFolderError):
+    """A run folder has a controller already."""
+
+
 class JournalCorruptError(StoreError):
     """A journal is damaged; what stood before the damage was recovered."""
 

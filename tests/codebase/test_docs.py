@@ -28,7 +28,7 @@ NO_VARIABLES = frozenset({"PCI_BUS_ID", "RUN_DIR", "SCHEMA_VERSION", "SC_CLK_TCK
 VARIABLE = re.compile(r"(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|RANK)")
 
 # Files that a run leaves only in some cases, which the run below is none of.
-SELDOM = frozenset({"outline/*.bin", "graph.json", "heat.json", "graph.svg", "journal/", "spool/"})
+SELDOM = frozenset({"outline/*.bin", "graph.json", "heat.json", "graph.svg", "journal/", "spool/", "job.json", ".lock"})
 
 TRAINING = """
 import trackside

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trackside.cli.parser import Parser
+from trackside.controller.batch import find_job
 from trackside.controller.config import LOOPBACK, ControllerConfig, read_port, read_silence, read_token
 from trackside.errors import TracksideError, UsageError
 from trackside.sinks.patient import PatientStream
@@ -72,7 +73,9 @@ def _serve(config: ControllerConfig, ready: "_Ready") -> int:
             keep_frames_out()
         address = format_address(address_of(identity, os.getpid()))
         directory = str(controller.folder.path)
-        ready.say({"address": address, "directory": directory, "run": identity.run, "pid": os.getpid()})
+        said = {"address": address, "directory": directory, "run": identity.run, "pid": os.getpid()}
+        note = controller.note
+        ready.say({**said, "note": note} if note is not None else said)
 
     return asyncio.run(controller.run(say_ready))
 
@@ -119,6 +122,9 @@ def read_config(options: argparse.Namespace, environ: Mapping[str, str]) -> Cont
         directory=Path(options.dir or environ.get("TRACKSIDE_DIR") or "runs"),
         name=utf8_text(options.name or environ.get("TRACKSIDE_NAME") or "run"),
         resume=Path(options.resume) if options.resume else None,
+        again=environ.get("TRACKSIDE_RESUME") or None,
+        job=find_job(environ),
+        part=options.part or "",
         port=port if port is not None else read_port(environ.get("TRACKSIDE_PORT"), "TRACKSIDE_PORT"),
         wants_page=port is not None,
         no_page=options.no_page,
@@ -137,7 +143,10 @@ def _parser() -> Parser:
     parser = Parser("controller", SUMMARY)
     parser.add_argument("--dir", help="folder that holds the run folders (TRACKSIDE_DIR; default: runs)")
     parser.add_argument("--name", help="the run's name (TRACKSIDE_NAME; default: run)")
-    parser.add_argument("--resume", metavar="RUN_DIR", help="go on with a run whose controller was killed")
+    parser.add_argument(
+        "--resume", metavar="RUN_DIR", help="go on with a run whose controller was killed while its ranks run"
+    )
+    parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--port", help="port of the live page; without it, the page opens when a rank asks for one")
     parser.add_argument("--no-page", action="store_true", help="no live page; the report is written all the same")
     parser.add_argument("--bind", help="address of the page (TRACKSIDE_BIND; default: loopback)")

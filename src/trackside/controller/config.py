@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trackside.controller.batch import BatchJob
 from trackside.errors import UsageError
 from trackside.run.limits import DEFAULT_LIMITS, SilenceLimits, read_limits
 
@@ -21,9 +22,15 @@ class ControllerConfig:
     """Holds the run folders."""
     name: str = "run"
     resume: Path | None = None
-    """A run folder to go on with; everything it remembers wins over the rest."""
+    """A run folder to go on with in the same session; everything it remembers wins over the rest."""
     reopen: bool = False
     """Whether `resume` may be a run that has ended, to take in what came to light since."""
+    again: str | None = None
+    """A run whose job has been started again: its folder, the folder's name or the run's id. This is its next session."""
+    job: BatchJob | None = None
+    """The batch job it is part of; after a requeue its run is found by that."""
+    part: str = ""
+    """What the job starts, as a digest."""
     port: int | None = None
     """The page's port when nobody wishes another one; None: the default one or the next free."""
     wants_page: bool = False

@@ -43,6 +43,8 @@ class Ending:
     writer: StoreWriter
     hub: Hub
     website: Website
+    release: Callable[[], None]
+    """Lets the run folder go."""
     hold: bool
     """Whether the page stays until `hurry`."""
     hurry: asyncio.Event
@@ -62,6 +64,7 @@ class Ending:
         is_whole = await asyncio.to_thread(self.writer.close, clean=True, deadline_seconds=STORE_S)
         if is_whole:
             await self.intake.remove_all(write_seal)
+            self.release()
         else:
             log.error("the run folder %s did not take everything; its journal is kept", self.folder.path)
         await self._keep_page()

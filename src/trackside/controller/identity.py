@@ -38,6 +38,10 @@ class ControllerIdentity(msgspec.Struct, kw_only=True):
     silence: SilenceLimits = DEFAULT_LIMITS
     restarts: int = 0
     """How often the controller came back."""
+    requeues: int = 0
+    """What the batch system counted when the session began."""
+    session: int = 0
+    """How often the job was started again, as a whole, in this run."""
 
     def __repr__(self) -> str:
         return f"ControllerIdentity(run={self.run!r}, link_port={self.link_port}, secrets hidden)"
@@ -57,6 +61,18 @@ def new_identity(config: ControllerConfig, started_at: float) -> ControllerIdent
         no_page=config.no_page,
         hold=config.hold,
         silence=config.silence,
+        requeues=0 if config.job is None else config.job.restarts,
+    )
+
+
+def next_identity(config: ControllerConfig, known: ControllerIdentity) -> ControllerIdentity:
+    """The identity of a run whose job was started again: another link, with other keys, and the page as it is wished now."""
+    return msgspec.structs.replace(
+        new_identity(config, known.started_at),
+        run=known.run,
+        name=known.name,
+        restarts=known.restarts,
+        session=known.session + 1,
     )
 
 

@@ -37,7 +37,7 @@ from trackside.sinks.plugins import PluginSink, start_plugins
 from trackside.sinks.prometheus import take_scrape
 from trackside.sinks.report import ReportSink
 from trackside.sinks.terminal import TerminalSink
-from trackside.store import DiskThreads, Resumption, SeriesReader, StoreStatus, StoreWriter
+from trackside.store import DiskThreads, SeriesReader, StoreStatus, StoreWriter
 from trackside.wire.machine import machine_id
 from trackside.wire.messages import Downward
 from trackside.wire.processes import is_running
@@ -63,6 +63,7 @@ class Controller:
     def __init__(self, config: ControllerConfig, beginning: Beginning) -> None:
         self.folder, self.identity = beginning.folder, beginning.identity
         self._config = config
+        self._lock, self._problem, self._settings = beginning.lock, beginning.problem, beginning.settings
         self._resumption, self._events = beginning.resumption, beginning.events
         self._machine = beginning.machine
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -84,6 +85,8 @@ class Controller:
             has_room=self._writer.has_room,
         )
         self._frames.restore(beginning.table)
+        if not beginning.table.sessions:
+            self._frames.begin_session(0, self.identity.requeues)
         self._listener = Listener(self.identity.keys, self._frames, self._drained)
         self._durable = DurableMarks(self._listener.send, machine_id())
         self._reader = SeriesReader(self._writer.table.snapshot)
@@ -178,14 +181,18 @@ class Controller:
         page = None if self.identity.no_page else self._website
         self._dispatch.sinks = [LiveSink(self._hub, page), self._report, *self._plugins]
         try:
-            if self.is_reopened:
+            if self.is_next_session:
+                await self._begin_session()
+            elif self.is_reopened:
                 await self._take_up()
             elif self._resumption is not None:
-                await self._replay(self._resumption)
+                await self._replay()
         except DiskSilentError:
             self._close(loop)
             raise
         self._limits = LimitWatch(self._counters)
+        if self._problem is not None:
+            self.apply([inputs.FrameRefused("not the former run", self._problem)])
         self._listener.start(loop)
         self._document.write_if_due(resume.present().mono)
         ready()
@@ -236,6 +243,7 @@ class Controller:
             writer=self._writer,
             hub=self._hub,
             website=self._website,
+            release=self._lock.release,
             hold=self.identity.hold or self._config.hold,
             hurry=self._hurry,
         )
@@ -311,13 +319,12 @@ class Controller:
 
     # --- resuming -----------------------------------------------------------------------------------------------------
 
-    async def _replay(self, resumption: Resumption) -> None:
+    async def _replay(self) -> None:
         """Bring everything back to where the journal ends."""
         now = resume.present()
         with self._replaying():
             self.apply([inputs.EventsRecalled(self._events)])
-            found = await self._read_journal(resumption, now)
-            self._durable.note(self._frames.highest(), acknowledge=False)
+            found = await self._read_journal(now)
         downtime = None if found.last_arrival is None else max(0.0, now.wall - found.last_arrival)
         self.apply([*resume.damage_found(found), inputs.Replayed(downtime, self.identity.restarts)])
         self._hear_held()
@@ -338,21 +345,60 @@ class Controller:
         for call in held:
             call()
 
-    async def _read_journal(self, resumption: Resumption, now: Moment) -> resume.Replay:
-        async with contextlib.aclosing(resume.read_ahead(resumption, self._asked_to_end)) as entries:
-            return await resume.replay(entries, self._frames, lambda at: self.apply(self._frames.take(), at), now)
+    async def _read_journal(self, now: Moment) -> resume.Replay:
+        """What there is of one."""
+        found = resume.Replay(0, 0, None)
+        if self._resumption is not None:
+            async with contextlib.aclosing(resume.read_ahead(self._resumption, self._asked_to_end)) as entries:
+                apply = lambda at: self.apply(self._frames.take(), at)  # noqa: E731
+                found = await resume.replay(entries, self._frames, apply, now)
+        self._durable.note(self._frames.highest(), acknowledge=False)
+        return found
 
     @property
     def is_reopened(self) -> bool:
         """Whether its run had ended before, and only takes in what came to light."""
         return self._machine.state.ended_wall is not None and not self._machine.state.completed
 
+    @property
+    def is_next_session(self) -> bool:
+        """Whether the run's job was started again, and nothing of that is known yet."""
+        return self._machine.state.session < self.identity.session
+
+    @property
+    def note(self) -> str | None:
+        """What whoever started this should know of the run."""
+        if self._problem is not None:
+            return self._problem
+        if not self.identity.session:
+            return None
+        return f"session {self.identity.session + 1} of {self.folder.path}"
+
+    async def _begin_session(self) -> None:
+        """The run goes on with other processes; first comes all that the former ones left."""
+        state, heard = self._machine.state, self._machine.state.seen_wall
+        with self._replaying():
+            if state.ended_wall is None:
+                self.apply([inputs.EventsRecalled(self._events)])
+            found = await self._read_journal(resume.present())
+        await self._intake.take_in()
+        generation = state.generation + bool(state.ranks)
+        self._frames.begin_session(generation, self.identity.requeues)
+        began = inputs.JobStartedAgain(
+            session=self.identity.session,
+            generation=generation,
+            settings=self._settings,
+            heard_wall=heard if found.last_arrival is None else found.last_arrival,
+            by=None if self._config.job is None else self._config.job.words,
+        )
+        self.apply([*resume.damage_found(found), began])
+        self._checkpoint()
+        self._hear_held()
+
     async def _take_up(self) -> None:
         """A run that had ended goes on where it was; a journal there is of an attempt that was cut short."""
         with self._replaying():
-            if self._resumption is not None:
-                await self._read_journal(self._resumption, resume.present())
-            self._durable.note(self._frames.highest(), acknowledge=False)
+            await self._read_journal(resume.present())
         self._hear_held()
         before = self._frames.counters.values
         await self._catch_up()

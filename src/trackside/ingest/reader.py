@@ -9,6 +9,7 @@ import msgspec
 from trackside.errors import FrameTooLargeError, ProtocolError, VersionMismatchError
 from trackside.ingest.counters import Counters
 from trackside.ingest.gather import Gathering, SeriesMap
+from trackside.ingest.generations import Generations, Worker
 from trackside.ingest.names import DEFAULT_NAME_LIMIT, REFUSED, MetricName, MetricNames
 from trackside.ingest.session import Session, open_session
 from trackside.run.inputs import FrameRefused, Input, MessageArrived, MetricAppeared, PointsArrived, SessionOpened
@@ -44,6 +45,7 @@ class TableSnapshot(msgspec.Struct):
     sessions: dict[str, Session] = {}
     """By routing id in hex."""
     counters: Counters = msgspec.field(default_factory=Counters)
+    generations: Generations = msgspec.field(default_factory=Generations)
 
 
 class FrameReader:
@@ -76,6 +78,7 @@ class FrameReader:
         self._held: deque[bytes] = deque()
         """Sessions that keep what there was no room for."""
         self._names = MetricNames(name_limit)
+        self._generations = Generations()
         self._sessions: dict[bytes, Session] = {}
         self._series = SeriesMap()
         self._gathering = Gathering(self._series)
@@ -105,7 +108,7 @@ class FrameReader:
             if envelope.kind == "hello" and is_left and session in self._sessions:
                 self._sessions[session].greet()
             elif envelope.kind == "hello":
-                self._greet(session, envelope, frame, arrived_at, replaying)
+                self._greet(session, envelope, frame, arrived_at, replaying, is_left)
             else:
                 self._read(session, envelope, frame, arrived_at, replaying, is_left)
         except VersionMismatchError as error:
@@ -113,6 +116,15 @@ class FrameReader:
         except (ProtocolError, FrameTooLargeError) as error:
             self.counters.frames_malformed += 1
             self._say(session, "malformed frame", str(error))
+
+    def begin_session(self, generation: int, requeues: int) -> None:
+        """The job was started, perhaps again.
+
+        Args:
+            generation: the first one of its ranks.
+            requeues: what Slurm counts by now.
+        """
+        self._generations.begin_session(generation, requeues)
 
     def close(self) -> None:
         """Read nothing more: it is neither kept nor acknowledged, so that its sender keeps it."""
@@ -149,7 +161,9 @@ class FrameReader:
         """Count a connection that ended before it could show a key."""
         self.counters.handshakes_failed += 1
 
-    def _greet(self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool) -> None:
+    def _greet(
+        self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool, is_left: bool
+    ) -> None:
         hello = codec.decode_body(envelope)
         if not isinstance(hello, messages.Hello) or hello.session != session:
             raise ProtocolError("a hello whose session is not the link's own")
@@ -164,6 +178,7 @@ class FrameReader:
         if known is None and len(self._sessions) >= SESSION_LIMIT:
             self._refuse(session, "too many sessions", f"{SESSION_LIMIT} sessions have been seen", answer=True)
             return
+        hello, frame = self._place(hello, known, envelope, frame, replaying=replaying, is_left=is_left)
         if not replaying:
             if not self._has_room(is_bulk=False):
                 return  # it says hello again
@@ -175,6 +190,26 @@ class FrameReader:
             known.take_identity(hello)
         self.counters.frames += 1
         self._inputs.append(SessionOpened(hello))
+
+    def _place(
+        self,
+        hello: messages.Hello,
+        known: Session | None,
+        envelope: Envelope,
+        frame: bytes,
+        *,
+        replaying: bool,
+        is_left: bool,
+    ) -> tuple[messages.Hello, bytes]:
+        """The hello, and its frame, with the generation that it means in this run. In the journal it stands like that."""
+        if replaying and not is_left:
+            self._generations.learn(hello)
+            return hello, frame
+        if known is not None and hello.identity is not None and known.rank == hello.identity.rank:
+            placed = self._generations.keep(hello, known.generation)
+        else:
+            placed = self._generations.place(hello, is_left=is_left)
+        return placed, frame if placed is hello else codec.encode(placed, envelope.seq)
 
     def _read(
         self, session: bytes, envelope: Envelope, frame: bytes, arrived_at: float, replaying: bool, is_left: bool
@@ -193,6 +228,11 @@ class FrameReader:
         message = codec.decode_body(envelope)
         if message is None:
             self.counters.frames_unknown_kind += 1
+        if isinstance(message, Worker) and not replaying:
+            placed = self._generations.place_message(message)
+            message, frame = placed, frame if placed is message else codec.encode(placed, envelope.seq)
+        if isinstance(message, messages.Goodbye) and message.clean:
+            self._generations.note_end(session)
         if envelope.seq:
             if not replaying:
                 self._keep(session, envelope.seq, arrived_at, frame)
@@ -343,11 +383,12 @@ class FrameReader:
             names=self._names.snapshot(),
             sessions={session.hex(): known for session, known in self._sessions.items()},
             counters=self.counters,
+            generations=self._generations,
         )
 
     def restore(self, snapshot: TableSnapshot) -> None:
         """Take over what `snapshot` returned, in a reader that has read nothing yet."""
-        self.counters = snapshot.counters
+        self.counters, self._generations = snapshot.counters, snapshot.generations
         self._names.restore(snapshot.names)
         self._sessions = {bytes.fromhex(session): known for session, known in snapshot.sessions.items()}
         self.replayed()

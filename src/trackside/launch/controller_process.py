@@ -36,6 +36,8 @@ class Ready:
     directory: str
     """Absolute path of the run folder."""
     run: str
+    note: str | None = None
+    """What there is to say of the run: that it goes on, or why it is not the one it should have been."""
 
 
 class ControllerProcess:
@@ -128,7 +130,7 @@ class ControllerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
-                env=_environment(),
+                env=_environment(self._settings.resume),
             )
         finally:
             os.close(writing)
@@ -149,6 +151,7 @@ class ControllerProcess:
         chosen = self._settings
         command = [*self._program, "controller"]
         command += ["--resume", resume] if resume else ["--dir", str(chosen.directory), "--name", chosen.name]
+        command += ["--part", chosen.part] if chosen.part and not resume else []
         if not chosen.page:
             command.append("--no-page")
         elif chosen.port is not None:
@@ -162,10 +165,11 @@ class ControllerProcess:
         return [*command, "--parent-pid", str(os.getpid()), "--ready-fd", str(ready_fd)]
 
 
-def _environment() -> dict[str, str]:
-    """The controller is no rank of anything, whatever started the launcher."""
-    strangers = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "TRACKSIDE_CONTROLLER")
-    return {name: value for name, value in os.environ.items() if name not in strangers}
+def _environment(resume: str | None) -> dict[str, str]:
+    """The controller is no rank of anything, whatever started the launcher. `resume`: the run it is to go on with."""
+    strangers = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "TRACKSIDE_CONTROLLER", "TRACKSIDE_RESUME")
+    own = {name: value for name, value in os.environ.items() if name not in strangers}
+    return {**own, "TRACKSIDE_RESUME": resume} if resume else own
 
 
 def _read_line(descriptor: int, timeout_s: float, process: "subprocess.Popen[bytes]") -> Ready | str | None:
@@ -185,7 +189,8 @@ def _read_line(descriptor: int, timeout_s: float, process: "subprocess.Popen[byt
         said: dict[str, Any] = json.loads(text)
         if "error" in said:
             return str(said["error"])
-        return Ready(address=said["address"], directory=str(Path(said["directory"])), run=said["run"])
+        directory = str(Path(said["directory"]))
+        return Ready(address=said["address"], directory=directory, run=said["run"], note=said.get("note"))
     except (ValueError, KeyError, TypeError):
         return None
 

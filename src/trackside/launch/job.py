@@ -20,6 +20,7 @@ from trackside.launch.terminal import Terminal, duration_text
 from trackside.launch.uplink import AgentUplink, connect
 from trackside.launch.workers import Worker
 from trackside.monitor.samplers.patience import Patience
+from trackside.wire.ids import part_of
 from trackside.wire.messages import PortWish
 
 _REPORT = "report.html"
@@ -135,7 +136,9 @@ class Job:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _start_controller(self) -> None:
-        settings = self._options.settings
+        started = self._options.torch
+        part = part_of([str(started.training_script), *map(str, started.training_script_args)])
+        settings = replace(self._options.settings, part=part)
         if self._options.max_nodes > 1:  # ranks of other hosts come over the network; the link is encrypted, with keys
             settings = replace(settings, listen="0.0.0.0")
         self._controller = ControllerProcess(settings, self._warn)
@@ -159,6 +162,9 @@ class Job:
     def _connect(self) -> AgentUplink | None:
         address = None if self._disabled else self._address()
         link = connect(address, self._terminal.line) if address else None
+        ready = self._ready()
+        if ready is not None and ready.note is not None:
+            self._terminal.entry("note", ready.note)
         if link is not None and self._controller is not None and self._options.settings.page:
             link.send(PortWish(port=self._options.settings.port))
         return link

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.errors import UsageError
+from trackside.errors import RunFolderError, UsageError
 from trackside.run.limits import read_limits
 
 _LATE, _LOST = "TRACKSIDE_LATE_AFTER", "TRACKSIDE_LOST_AFTER"
@@ -30,6 +30,10 @@ class RunSettings:
     late_after: str | None = None
     """Seconds of silence that make a rank late, as they were given; None: the controller's default."""
     lost_after: str | None = None
+    resume: str | None = None
+    """A run to go on with, as the user named it."""
+    part: str = ""
+    """What is started, as a digest."""
     listen: str | None = None
     """Address the controller's link to the ranks listens on; None: loopback."""
 
@@ -39,6 +43,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("trackside")
     group.add_argument("--name", help="the run's name (TRACKSIDE_NAME; default: the script's)")
     group.add_argument("--dir", help="folder that holds the run folders (TRACKSIDE_DIR; default: runs)")
+    group.add_argument(
+        "--resume",
+        metavar="RUN",
+        help="go on with a run, as its next session: its folder, the folder's name or its id (TRACKSIDE_RESUME)",
+    )
     group.add_argument("--port", help="port of the live page (TRACKSIDE_PORT; default: 7117, or the next that is free)")
     group.add_argument("--bind", help="address the page listens on (TRACKSIDE_BIND; default: loopback)")
     group.add_argument("--hold", action="store_true", help="keep the page after the job, until Ctrl-C")
@@ -91,9 +100,11 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
         late, lost, "--late-after" if namespace.late_after else _LATE, "--lost-after" if namespace.lost_after else _LOST
     )
     number = None if port is None else _port(port, source)
+    directory = writable_directory(_first(namespace.dir, environ.get("TRACKSIDE_DIR")) or "runs")
     return RunSettings(
         name=_first(namespace.name, environ.get("TRACKSIDE_NAME")) or default_name,
-        directory=writable_directory(_first(namespace.dir, environ.get("TRACKSIDE_DIR")) or "runs"),
+        directory=directory,
+        resume=_known_run(namespace.resume, directory) or environ.get("TRACKSIDE_RESUME") or None,
         port=number,
         bind=_address(_first(namespace.bind, environ.get("TRACKSIDE_BIND"))),
         page=not namespace.no_page,
@@ -102,6 +113,18 @@ def settings_from(namespace: argparse.Namespace, environ: Mapping[str, str], def
         lost_after=lost,
         allowed_hosts=namespace.allowed_hosts,
     )
+
+
+def _known_run(which: str | None, directory: Path) -> str | None:
+    """The folder of the run that is meant. Raises: UsageError: there is none."""
+    if which is None:
+        return None
+    from trackside.store.listing import find_run
+
+    try:
+        return str(find_run(which, directory))
+    except RunFolderError as error:
+        raise UsageError(f"--resume {error}") from error
 
 
 def writable_directory(text: str, keep: bool = True) -> Path:

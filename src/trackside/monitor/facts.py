@@ -11,6 +11,7 @@ from trackside.monitor.samplers.hardware import cpu_model, cpu_threads, machine_
 from trackside.wire.arguments import utf8_text
 from trackside.wire.machine import machine_id
 from trackside.wire.messages import HostFacts, ProcessFacts
+from trackside.wire.processes import ancestors_of, began_after_boot
 
 MAX_ARGUMENTS = 64
 
@@ -40,6 +41,8 @@ def process_facts() -> ProcessFacts:
     return ProcessFacts(
         pid=os.getpid(),
         parent_pid=os.getppid(),
+        ancestors=ancestors_of(os.getpid()),
+        began_after_boot=began_after_boot(os.getpid()),
         python=platform.python_version(),
         torch=str(getattr(torch, "__version__", "")) or None if torch else None,
         trackside=__version__,

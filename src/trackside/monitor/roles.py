@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trackside.errors import ArgumentTypeError, UsageError
 from trackside.wire.messages import Identity
@@ -152,7 +153,17 @@ def _read(source: _Source, environ: Mapping[str, str]) -> Identity:
         node_rank=_number(environ, source.node_rank) if source.node_rank else None,
         source=f"{source.name} ({', '.join(named)})",
         job=environ.get(source.job) if source.job else None,
+        **_meeting(environ, source),
     )
+
+
+def _meeting(environ: Mapping[str, str], source: _Source) -> dict[str, Any]:
+    """What tells one start of a plain torchrun job from the next: torch's count alone does not."""
+    if source.rank != "RANK" or _number(environ, GENERATION) is not None or not environ.get("TORCHELASTIC_RUN_ID"):
+        return {}
+    place = f"{environ.get('MASTER_ADDR', '')}:{environ.get('MASTER_PORT', '')}"
+    count = _number(environ, source.generation) if source.generation else None
+    return {"rendezvous": place, "restart_count": count}
 
 
 def _generation(environ: Mapping[str, str], source: _Source) -> int:

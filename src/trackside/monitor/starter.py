@@ -23,6 +23,7 @@ from trackside.monitor.discovery import (
 from trackside.monitor.roles import BY_LOCAL_RANK, CONTROLLER
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.arguments import encode_arguments
+from trackside.wire.ids import part_of
 from trackside.wire.messages import Identity
 
 logger = logging.getLogger("trackside.monitor")
@@ -55,7 +56,7 @@ class Starter:
         name: Of the run; None: as the environment or the script says.
         directory: That holds run folders; None: as the environment says, else `runs`.
         environ: Ours, as it was at the start.
-        warn: Called with a sentence when there is no controller to be had, or it stays down.
+        warn: Called with a sentence when there is no controller to be had, it stays down, or it goes on with a run.
         program: What is run; another one in tests.
 
     Threads: the send thread only. Blocks: never; each call looks once.
@@ -199,6 +200,8 @@ class Starter:
             self._directory,
             "--name",
             self._name or self._environ.get("TRACKSIDE_NAME") or script or "run",
+            "--part",
+            part_of(sys.argv),
         ]
 
     def _start(self, arguments: list[str]) -> None:
@@ -250,10 +253,13 @@ class Starter:
                 self._fail(str(said["error"]))
                 return None
             address = parse_address(said["address"])
+            note = said.get("note") if self.folder is None else None
             self._address, self.folder = str(said["address"]), str(said["directory"])
         except (ValueError, KeyError, TypeError, TracksideError):
             self._fail("the controller did not start (`trackside doctor` looks for the cause)")
             return None
+        if note is not None:
+            self._warn(str(note))
         self.publish()
         return address
 

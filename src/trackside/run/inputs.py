@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from trackside.run.state import Settings
 from trackside.wire import messages
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import EventRecord
@@ -154,6 +155,21 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
+class JobStartedAgain:
+    """The whole job was started again, with another controller; no process of the last session is there any more."""
+
+    session: int
+    """How often that has happened; 1 for the first time."""
+    generation: int
+    """The first one of the new ranks."""
+    settings: Settings
+    heard_wall: float
+    """When the last session was last heard of."""
+    by: str | None = None
+    """What started it, for people: `Slurm job 4711, restart 1`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Time has passed; sent several times a second."""
 
@@ -176,5 +192,6 @@ Input = (
     | StopAsked
     | EventsRecalled
     | Replayed
+    | JobStartedAgain
     | Ticked
 )

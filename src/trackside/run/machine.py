@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from trackside.run import (
+    again,
     clocks,
     description,
     epochs,
@@ -284,6 +285,9 @@ class RunMachine:
         out = raise_event(state, now, "controller restarted", text, severity="warn", count=count)
         return [*out, *(pages.wish(state, None, port, now) if was_asked else ()), PublishRun()]
 
+    def _job_started_again(self, event: inputs.JobStartedAgain, now: Moment) -> list[Instruction]:
+        return again.start_again(self.state, event, now) + self._own_wish(now)
+
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def _heartbeat(self, session: bytes, beat: messages.Heartbeat, now: Moment) -> list[Instruction]:
@@ -409,6 +413,7 @@ class RunMachine:
         inputs.StopAsked: _stop_asked,
         inputs.EventsRecalled: _events_recalled,
         inputs.Replayed: _replayed,
+        inputs.JobStartedAgain: _job_started_again,
         inputs.Ticked: _ticked,
     }
 

@@ -204,6 +204,8 @@ class Run(msgspec.Struct, kw_only=True):
     stopped_mono: Mono | None = None
     launcher_gone: bool = False
     job: messages.JobEnded | None = None
+    session: int = 0
+    """How often the whole job was started again, with a controller of its own each time."""
     generation: int = 0
     restarts: int = 0
     world_size: int | None = None

@@ -12,7 +12,8 @@ from trackside.store.export import COLUMNS, FORMATS, Exported, export_run, read_
 from trackside.store.folder import SCHEMA_VERSION, RunFolder
 from trackside.store.hot import PointTable, Snapshot
 from trackside.store.journal import Damage, Frame, read_journal
-from trackside.store.listing import RunSummary, list_runs
+from trackside.store.listing import RunSummary, find_run, list_runs
+from trackside.store.lock import FolderLock
 from trackside.store.query import SeriesReader
 from trackside.store.records import read_events
 from trackside.store.resume import Resumption, find_resumption
@@ -26,6 +27,7 @@ __all__ = [
     "Damage",
     "DiskThreads",
     "Exported",
+    "FolderLock",
     "FolderSource",
     "Frame",
     "PointTable",
@@ -39,6 +41,7 @@ __all__ = [
     "StoreWriter",
     "export_run",
     "find_resumption",
+    "find_run",
     "keep_frames_out",
     "list_runs",
     "plan_baked",

@@ -40,6 +40,25 @@ def list_runs(directory: str | Path) -> list[RunSummary]:
     return [_summary(path) for path in sorted(root.iterdir(), reverse=True) if _is_run(path)]
 
 
+def find_run(which: str, directory: str | Path) -> Path:
+    """The folder of one run: its path, its name below `directory`, or the run's id there.
+
+    Raises:
+        RunFolderError: there is none.
+    """
+    for path in (Path(which).expanduser(), Path(directory) / which):
+        if _is_run(path):
+            return path.absolute()
+    root = Path(directory).absolute()
+    known = list_runs(root) if root.is_dir() else []
+    for run in known:
+        if run.id == which:
+            return root / Path(run.directory).name
+    raise RunFolderError(
+        f"{which} is no run folder, and no run of that name or id lies in {root}; `trackside ls` lists the runs there are"
+    )
+
+
 def _is_run(path: Path) -> bool:
     return path.is_dir() and ((path / DOCUMENT).is_file() or (path / "journal").is_dir())
 

@@ -1,7 +1,9 @@
 """Names of things: runs, sessions, hosts, paths."""
 
+import hashlib
 import re
 import secrets
+from collections.abc import Iterable
 
 ROOT_PATH = "root"
 SESSION_BYTES = 16
@@ -9,7 +11,7 @@ MAX_RANKS = 65_536
 """Ranks of one job; tables are as wide as the highest rank."""
 MAX_SERIES = 65_536
 """Series ids of one session, from 0."""
-_MOST_GENERATION = 2**31 - 1
+MOST_GENERATION = 2**31 - 1
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -21,13 +23,18 @@ def new_session() -> bytes:
 
 def is_possible_rank(rank: int, world_size: int, generation: int) -> bool:
     """Whether a job can have this rank: what is outside would not fit the columns that hold it."""
-    return 0 <= rank < world_size <= MAX_RANKS and 0 <= generation <= _MOST_GENERATION
+    return 0 <= rank < world_size <= MAX_RANKS and 0 <= generation <= MOST_GENERATION
 
 
 def slug(text: str, fallback: str = "run", limit: int = 60) -> str:
     """Return `text` as a safe single path component: ASCII letters, digits, `.`, `_`, `-`; never empty, never `..`."""
     cleaned = _UNSAFE.sub("-", text).strip("-.")[:limit].strip("-.")
     return cleaned or fallback
+
+
+def part_of(words: Iterable[str]) -> str:
+    """A digest of a command, which tells what a batch job starts apart without showing it."""
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def host_path(host: str) -> str:

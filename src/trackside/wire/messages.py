@@ -37,12 +37,17 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     local_rank: Whole
     world_size: Whole
     generation: Whole = 0
-    """Elastic restart count; 0 for the first start."""
+    """Which start of the job's ranks this is, as the launcher counts; 0 for the first. The controller numbers them anew where
+    the launcher does not count for the whole run."""
     node_rank: Whole | None = None
     source: str = "single process"
     """The variables the identity was taken from, for people: `torchrun (RANK, LOCAL_RANK, …)`."""
     job: str | None = None
     """The launcher's own id of the job, when it has one."""
+    rendezvous: str | None = None
+    """Under plain torchrun, where the ranks of this start meet: one of the things that tell it from the next."""
+    restart_count: Whole | None = None
+    """Under plain torchrun, what this host's agent counts."""
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +67,10 @@ class ProcessFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: Whole
     parent_pid: Whole | None = None
+    ancestors: list[Whole] = []
+    """The nearest ones, the parent first."""
+    began_after_boot: float | None = None
+    """Seconds from the machine's start to the process's."""
     started_at: float | None = None
     python: str | None = None
     torch: str | None = None

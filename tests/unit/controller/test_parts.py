@@ -124,6 +124,7 @@ def test_b30_the_limits_of_silence_are_options_before_the_environment():
 def test_b30_a_restarted_controller_keeps_the_limits_of_silence(tmp_path):
     first = begin(config("--dir", str(tmp_path), "--late-after", "4", "--lost-after", "9"))
     save_identity(first.folder, first.identity)
+    first.lock.release()
     again = begin(config("--resume", str(first.folder.path)))
     settings = again.machine.state.settings
     assert (settings.late_after_seconds, settings.lost_after_seconds) == (4.0, 9.0)

@@ -121,7 +121,7 @@ def test_a_single_process_starts_its_own_and_never_waits(begin: Begin) -> None:
     assert stage.locate() == stage.address
     (arguments,) = stage.started()
     assert arguments[:5] == ["controller", "--dir", "/runs", "--name", "train"]
-    assert arguments[5:7] == ["--parent-pid", str(os.getpid())]
+    assert (arguments[5], arguments[7:9]) == ("--part", ["--parent-pid", str(os.getpid())])
     assert stage.starter.is_ours
 
 
