@@ -14,6 +14,8 @@ from trackside.monitor import console
 from trackside.wire.messages import EpochReport, ResourceSample
 
 ETA_EPOCHS = 5
+MOST_EPOCHS = 20_000
+"""Kept at hand; about 1.5 kB each."""
 RESOURCE_COLUMNS = ("cpu_pct", "ram_used", "gpu_pct", "vram_used", "vram_total")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -64,7 +66,7 @@ class Figures:
 
 
 class History:
-    """Keeps every epoch's report.
+    """Keeps the latest epochs' reports.
 
     Args:
         total: Epochs the job means to run; None: unknown.
@@ -103,10 +105,13 @@ class History:
             self.counts_from_zero = self.counts_from_zero or report.epoch == 0
             self._reports[report.epoch] = report
             self._figures.setdefault(report.epoch, figures)
+            while len(self._reports) > MOST_EPOCHS:
+                oldest = next(iter(self._reports))
+                del self._reports[oldest], self._figures[oldest]
             return report, known is None
 
     def reports(self) -> list[EpochReport]:
-        """Every epoch, in the order they came."""
+        """The epochs at hand, in the order they came."""
         with self._lock:
             return list(self._reports.values())
 
@@ -145,7 +150,7 @@ class History:
             for report in reports:
                 seconds = "" if report.seconds is None else f"{report.seconds:.3f}"
                 values = [_number_cell(report.metrics.get(name)) for name in names]
-                writer.writerow([report.epoch, seconds, *values, *self._figures[report.epoch].cells()])
+                writer.writerow([report.epoch, seconds, *values, *self._figures.get(report.epoch, Figures()).cells()])
 
     def write_log(self, path: Path, title: str) -> None:
         """A header, a line an epoch without ETA and resources, a closing total. Raises: OSError."""

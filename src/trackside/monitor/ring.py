@@ -63,6 +63,7 @@ class Ring:
         """Nothing is copied any more, and nothing is left. Idempotent. Threads: any."""
         self._is_tried = True
         self._buffer.keep = keep_nothing
+        self._page, self._halves = None, []  # each has a descriptor, which goes with the last call that still writes
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from trackside.store import records, segments
+from trackside.store.allocator import give_back
 from trackside.store.database import connect
 from trackside.store.folder import RunFolder, unlink_all
 from trackside.store.hot import PointTable
@@ -193,6 +194,7 @@ class Settler:
             write_outline(self._duck(), folder, path)
         done = job.number - 1 if job.is_last else job.number
         unlink_all(path for path in folder.journal_files() if int(path.stem) <= done)
+        give_back()
 
     def _write_epochs(self) -> None:
         if self._is_resumed:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.monitor.history import Figures, History
+from trackside.monitor.history import MOST_EPOCHS, Figures, History
 from trackside.wire.messages import EpochReport, GpuSample, HostSample, RankSample, ResourceSample
 
 
@@ -24,6 +24,15 @@ def test_a_later_report_amends_and_what_it_does_not_say_stays() -> None:
         epoch=0, metrics={"loss": 1.0, "val_acc": 0.5}, batches=5, samples=20, seconds=2.0, work_seconds=1.0
     )
     assert history.reports() == [whole]
+
+
+def test_epochs_without_end_are_kept_up_to_a_bound(tmp_path: Path) -> None:
+    history = History(None)
+    for epoch in range(MOST_EPOCHS + 5):
+        history.take(report(epoch, loss=1.0), Figures())
+    assert [kept.epoch for kept in history.reports()] == list(range(5, MOST_EPOCHS + 5))
+    history.write_csv(tmp_path / "epochs.csv")
+    assert len((tmp_path / "epochs.csv").read_text().splitlines()) == MOST_EPOCHS + 1
 
 
 def test_b46_eta_is_from_the_last_five_epochs_of_this_session() -> None:

@@ -165,3 +165,16 @@ def test_numbers_that_two_threads_swapped_are_known_and_one_that_never_comes_hol
     for number in range(7, 1010):
         numbers.take(number)
     assert (numbers.through, numbers.beyond) == (1009, set())
+
+
+def test_a_ring_that_was_closed_holds_no_descriptor(memory: Path) -> None:
+    """Each mapping has one; a process may have one session after the other."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    buffer = Buffer()
+    ring = opened(buffer)
+    assert len(list(Path("/proc/self/fd").iterdir())) > before
+    writes = buffer.keep
+    ring.close()
+    writes(b"a call that was under way")
+    del writes
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
