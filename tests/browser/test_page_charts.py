@@ -38,7 +38,7 @@ def test_how_one_looks_is_in_the_address_and_back_undoes_it(fleet: Fleet, page: 
     expect(odd).to_contain_text("2 not above 0, not drawn")
     chart(page, "loss").get_by_role("button", name="Ranks of loss").click()
     page.get_by_label("Smoothing").fill("0.9")
-    expect(chart(page, "loss")).to_contain_text("loss (mean) of 2, smoothed")
+    expect(chart(page, "loss")).to_contain_text("loss (mean) of 2 ranks, smoothed")
     plot = chart(page, "loss").get_by_role("img")
     point_at(page, plot, 0.4, odd)
     page.mouse.down()
@@ -89,9 +89,9 @@ def test_a_mean_is_never_of_more_ranks_than_there_are(fleet: Fleet, page: Page) 
     """An entry of a long series stands for many steps and counts all of their values."""
     fleet.log({"loss": [1.0 + i % 7 for i in range(5000)]})
     page.goto(fleet.url)
-    expect(chart(page, "loss").get_by_role("button", name=re.compile(r"^loss \(mean\) of 2$"))).to_be_visible()
+    expect(chart(page, "loss").get_by_role("button", name=re.compile(r"^loss \(mean\) of 2 ranks$"))).to_be_visible()
     page.get_by_role("table", name="Standings").get_by_role("link", name="rank1").click()
-    expect(chart(page, "loss").get_by_role("button", name=re.compile(r"^loss \(mean\)$"))).to_be_visible()
+    expect(chart(page, "loss").get_by_role("button", name=re.compile(r"^loss \(mean\) of rank 1$"))).to_be_visible()
 
 
 def test_groups_fold_and_remember_it(fleet: Fleet, page: Page) -> None:

@@ -25,7 +25,7 @@ def test_it_opens_with_data_and_follows(fleet: Fleet, page: Page, shoot) -> None
     expect(page.get_by_role("group", name="loss")).to_contain_text("falling")
     expect(page.get_by_role("heading", level=1)).to_have_text("follow me")
     expect(chart(page, "loss").get_by_role("img")).to_have_attribute("aria-label", re.compile("loss: 40 points"))
-    expect(chart(page, "train/acc")).to_contain_text("(mean) of 2")
+    expect(chart(page, "train/acc")).to_contain_text("(mean) of 2 ranks")
     shoot(page, "running")
 
     fleet.log({"loss": [7.25]}, step=40)
@@ -59,10 +59,10 @@ def test_one_descends_and_back_goes_up(fleet: Fleet, page: Page) -> None:
     trail = page.get_by_role("navigation", name="Path")
     expect(trail).to_contain_text(re.compile("root.*node-b.*rank1"))
     assert page.url.endswith("#path=root/node-b/rank1")
-    expect(chart(page, "loss")).not_to_contain_text("(mean) of 2")
+    expect(chart(page, "loss")).not_to_contain_text("(mean) of 2 ranks")
     expect(chart(page, "loss").get_by_role("img")).to_have_attribute("aria-label", re.compile("40 points"))
     page.go_back()
-    expect(chart(page, "loss")).to_contain_text("(mean) of 2")
+    expect(chart(page, "loss")).to_contain_text("(mean) of 2 ranks")
     page.go_forward()
     trail.get_by_role("link", name="root").click()
     expect(trail.get_by_text("rank1")).to_have_count(0)
@@ -187,7 +187,7 @@ def test_many_tabs_share_one_connection(fleet: Fleet, page: Page) -> None:
     for tab in tabs:
         tab.goto(fleet.url)
     for tab in tabs:
-        expect(chart(tab, "loss")).to_contain_text("(mean) of 2")
+        expect(chart(tab, "loss")).to_contain_text("(mean) of 2 ranks")
     clients = [value for name, value in fleet.read("healthz")["counters"].items() if "clients" in name]
     assert clients, fleet.read("healthz")
     assert max(clients) <= 1

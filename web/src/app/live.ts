@@ -1,12 +1,15 @@
 // The live page's composition: the link's events become changes of the model, at most ten times a second.
 
 import { arranging } from "../charts/arranging";
+import { writing } from "../charts/chartfile";
 import { getDocument, getText, HttpError } from "../net/api";
 import { bakedSource } from "../state/baked";
 import { Link } from "../net/link";
 import type { Change } from "../state/model";
+import { leadMetric } from "../state/groups";
 import { NoSuchSeries, RefusedSeries, type SeriesSource } from "../state/curves";
 import { Page } from "../state/page";
+import { spreadOf } from "../state/spread";
 import { isOver } from "../state/model";
 import { asHeat } from "../wire/diagnosis";
 import { asGraph } from "../wire/graph";
@@ -302,10 +305,17 @@ class Feed {
     const { run, ranks } = model.peek();
     const wanted = [ranks.some((rank) => rank.step_seconds !== null) && requests.heat, run?.has_graph === true && requests.graph, run?.has_svg === true && requests.svg];
     if (run?.has_graph === true) void arranging().catch(() => undefined);
+    void writing().catch(() => undefined);
     for (const ask of wanted) if (ask !== false) void ask().catch(() => undefined);
     const names = model.peek().metrics.map((metric) => metric.name);
-    const { path, x } = view.peek();
-    curves.preload(names.flatMap((name) => [curves.get(name, path, x), curves.get(name, "root", "step")]));
+    const { path, x, ranks: spread } = view.peek();
+    const lead = leadMetric(names);
+    // The report's curves of single ranks are coarse where there are many: of what one looks at most, the fine ones.
+    const own = new Set([...(lead === null ? [] : [lead]), ...spread]);
+    curves.preload([
+      ...names.flatMap((name) => [curves.get(name, path, x), curves.get(name, "root", "step")]),
+      ...[...own].flatMap((name) => spreadOf(ranks).ranks.map((rank) => curves.get(name, rank.path, x))),
+    ]);
   }
 
   /** All that the report holds: every path and axis, once the server itself has gone. */

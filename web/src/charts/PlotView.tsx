@@ -14,6 +14,9 @@ interface Props {
   onReset(): void;
   /** Whether the crosshair is moved by keys: what is read out is said aloud then. */
   onKeys(isMoved: boolean): void;
+  onEnter?(): void;
+  /** Whether it has the keys as soon as it is there. */
+  isFirst?: boolean;
 }
 
 /** A plot in the page: it follows its box's size and can be driven by keys. */
@@ -22,6 +25,8 @@ export function PlotView(props: Props) {
   const plot = useRef<Plot | null>(null);
   const latest = useRef(props);
   const point = useRef<number | null>(null);
+  /** Of the box, as it was told: to ask for it would lay the page out once more for every chart. */
+  const size = useRef<readonly [number, number]>([0, 0]);
   latest.current = props;
   const isPrinting = usePrinting();
 
@@ -38,8 +43,14 @@ export function PlotView(props: Props) {
     };
     const made = new Plot(element, events, props.crosshair);
     plot.current = made;
-    const observer = new ResizeObserver(() => paint(made, element, latest.current));
+    const observer = new ResizeObserver(() => {
+      const now = [element.clientWidth, element.clientHeight] as const;
+      if (now[0] === size.current[0] && now[1] === size.current[1]) return;
+      size.current = now;
+      paint(made, now, latest.current);
+    });
     observer.observe(element);
+    if (latest.current.isFirst === true) element.focus({ preventScroll: true });
     return () => {
       observer.disconnect();
       made.destroy();
@@ -48,7 +59,7 @@ export function PlotView(props: Props) {
   }, [props.crosshair]);
 
   useEffect(() => {
-    if (plot.current !== null && host.current !== null) paint(plot.current, host.current, props);
+    if (plot.current !== null) paint(plot.current, size.current, props);
   }, [props.picture, props.frame, isPrinting]);
 
   return (
@@ -64,7 +75,8 @@ export function PlotView(props: Props) {
           event.preventDefault();
           props.onKeys(true);
           plot.current?.step(by, point.current);
-        } else if (event.key === "Escape") props.onReset();
+        } else if (event.key === "Enter") props.onEnter?.();
+        else if (event.key === "Escape" && props.isFirst !== true) props.onReset();
       }}
       onBlur={() => props.onKeys(false)}
     />
@@ -75,8 +87,7 @@ export function PlotView(props: Props) {
 const PAPER_WIDTH = 330;
 const PAPER_HEIGHT = 176;
 
-function paint(plot: Plot, element: HTMLElement, { picture, frame }: Props): void {
+function paint(plot: Plot, [width, height]: readonly [number, number], { picture, frame }: Props): void {
   if (isPrinted()) return plot.draw(picture, frame, PAPER_WIDTH, PAPER_HEIGHT);
-  const { clientWidth, clientHeight } = element;
-  if (clientWidth > 0 && clientHeight > 0) plot.draw(picture, frame, clientWidth, clientHeight);
+  if (width > 0 && height > 0) plot.draw(picture, frame, width, height);
 }

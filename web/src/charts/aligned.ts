@@ -80,6 +80,13 @@ export function padded([low, high]: [number, number], log: boolean): [number, nu
   return [low - air, high + air];
 }
 
+/** What y shows: what is set, else the finite values in view with air around them. */
+export function yRangeOf(picture: Picture, { range, yRange }: { range: readonly [number, number]; yRange: readonly [number, number] | null }): [number, number] {
+  if (yRange !== null) return [yRange[0], yRange[1]];
+  const found = extent(picture, range[0], range[1]);
+  return found === null ? (picture.log ? [0.1, 1] : [0, 1]) : padded(found, picture.log);
+}
+
 /** Indices of points with no drawn neighbour on either side: a line would not show them. */
 export function isolated(values: Column, from: number, to: number): number[] {
   const out: number[] = [];

@@ -1,7 +1,9 @@
 // A chart's picture from its curves and from how one wants to see them.
 
+import { csv } from "../lib/csv";
 import { ema } from "../lib/ema";
 import type { Entries, Mark } from "../state/columns";
+import type { XAxis } from "../wire/types.gen";
 import { aligned, drawable, pictureOf, type Line, type Picture } from "./aligned";
 
 export interface RankCurve {
@@ -60,4 +62,16 @@ function alone(picture: Picture, key: string): Picture {
   if (key === "band") return { ...picture, lines: [] };
   const lines = picture.lines.filter((line) => line.key === key);
   return lines.length === 0 ? picture : { ...picture, lines, band: null };
+}
+
+const X_COLUMNS: Record<XAxis, string> = { step: "step", epoch: "epoch", time: "time_utc_s", relative: "since_start_s" };
+
+/** Curves as one table, a line an x: the first with its extremes and how many values stand behind it, the others beside it. */
+export function curvesCsv(curves: { label: string; entries: Entries }[], axis: XAxis, reduction: string): string {
+  const columns = curves.flatMap(({ label, entries }, i) => {
+    const own = { name: i === 0 ? reduction : label, x: entries.x, values: entries.mean };
+    return i > 0 ? [own] : [own, ...(["min", "max", "count"] as const).map((name) => ({ name: name === reduction ? `${name}_of_values` : name, x: entries.x, values: entries[name] }))];
+  });
+  const { x, values } = aligned(columns);
+  return csv([X_COLUMNS[axis], ...columns.map(({ name }) => name)], x.map((at, i) => [at, ...values.map((column) => column[i])]));
 }

@@ -2,6 +2,7 @@
 
 import type { Heat } from "../state/heat";
 import { median } from "../state/load";
+import { elapsedTicks } from "../lib/ticks";
 import { palette } from "./palette";
 
 const STOPS = ["#00224e", "#34456b", "#666970", "#958f78", "#cbba69", "#fee838"].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
@@ -72,7 +73,7 @@ export function cellBy(key: string, from: Cell | null, heat: Heat): Cell | null 
   return { row: clamp(from.row + step[0], heat.rows.length), column: clamp(from.column + step[1], columns) };
 }
 
-export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLayout, pointed: Cell | null, xText: (x: number) => string, text: (value: number) => string): void {
+export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLayout, pointed: Cell | null, text: (value: number) => string): void {
   const ratio = devicePixelRatio;
   const room = Math.max(canvas.clientWidth, layout.left + layout.width);
   canvas.width = Math.round(room * ratio);
@@ -85,7 +86,7 @@ export function paintHeat(canvas: HTMLCanvasElement, heat: Heat, layout: HeatLay
   ctx.drawImage(picture, layout.left, 0, layout.width, heat.rows.length * layout.rowHeight);
   paintGone(ctx, heat, layout);
   paintOdd(ctx, heat, layout);
-  paintLabels(ctx, heat, layout, xText);
+  paintLabels(ctx, heat, layout);
   if (room > WIDE_PX) paintMeans(ctx, heat, layout, text);
   if (pointed !== null) paintPointed(ctx, heat, layout, pointed);
 }
@@ -162,7 +163,7 @@ function farthest(values: (number | null)[], from: number | null): number | null
   return values.reduce((far, value) => (distance(value) > distance(far) ? value : far), null);
 }
 
-function paintLabels(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, xText: (x: number) => string): void {
+function paintLabels(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout): void {
   const colors = palette();
   const bottom = heat.rows.length * layout.rowHeight;
   ctx.font = colors.font;
@@ -187,16 +188,18 @@ function paintLabels(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayo
     ctx.fillText(`▸ rank ${heat.rows[odd]?.rank ?? ""}`, 0, middle(odd));
     ctx.fillStyle = colors.muted;
   }
-  paintAxis(ctx, heat, layout, bottom, xText);
+  paintAxis(ctx, heat, layout, bottom);
 }
 
 /** As many moments as have room, each under its place. */
-function paintAxis(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, bottom: number, xText: (x: number) => string): void {
+function paintAxis(ctx: CanvasRenderingContext2D, heat: Heat, layout: HeatLayout, bottom: number): void {
   const gaps = Math.max(1, Math.min(8, Math.floor(layout.width / TICK_PX)));
   ctx.textBaseline = "bottom";
+  const step = (heat.to - heat.from) / gaps;
+  const labels = elapsedTicks(Array.from({ length: gaps + 1 }, (_, i) => heat.from + i * step), step);
   for (let i = 0; i <= gaps; i++) {
     ctx.textAlign = i === 0 ? "left" : i === gaps ? "right" : "center";
-    ctx.fillText(xText(heat.from + ((heat.to - heat.from) * i) / gaps), layout.left + (layout.width * i) / gaps, bottom + AXIS_PX - 2);
+    ctx.fillText(labels[i] ?? "", layout.left + (layout.width * i) / gaps, bottom + AXIS_PX - 2);
   }
 }
 

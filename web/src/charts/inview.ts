@@ -8,26 +8,49 @@ const watched = new WeakMap<Element, (isIn: boolean) => void>();
 let observer: IntersectionObserver | null = null;
 
 function shared(): IntersectionObserver {
-  observer ??= new IntersectionObserver(
-    (entries) => entries.forEach((entry) => watched.get(entry.target)?.(entry.isIntersecting)),
-    { rootMargin: MARGIN },
-  );
+  observer ??= new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => queue(target, isIntersecting)), { rootMargin: MARGIN });
   return observer;
 }
 
-/** Whether an element is in view, or nearly: what is not needs no drawing. */
-export function useInView(ref: RefObject<Element>): boolean {
+/** So long after it was scrolled the page stands still, ms. */
+const STILL_MS = 120;
+let scrolledAt = -Infinity;
+addEventListener("scroll", () => (scrolledAt = performance.now()), { passive: true });
+/** What came into view or left it and was not told so yet: while one scrolls, one of each a frame. */
+const turns = new Map<Element, boolean>();
+
+function queue(target: Element, isIn: boolean): void {
+  if (turns.size === 0) requestAnimationFrame(takeTurns);
+  turns.set(target, isIn);
+}
+
+function takeTurns(now: number): void {
+  const isStill = now - scrolledAt > STILL_MS;
+  const done = new Set<boolean>();
+  for (const [target, isIn] of turns) {
+    if (done.has(isIn) && !isStill) continue;
+    done.add(isIn);
+    turns.delete(target);
+    watched.get(target)?.(isIn);
+  }
+  if (turns.size > 0) requestAnimationFrame(takeTurns);
+}
+
+/** Whether an element is in view, or nearly: what is not needs no drawing. `isWatched` false: it is known not to be. */
+export function useInView(ref: RefObject<Element>, isWatched = true): boolean {
   const [isIn, setIn] = useState(false);
   useEffect(() => {
     const element = ref.current;
-    if (element === null) return undefined;
+    if (element === null || !isWatched) return undefined;
     watched.set(element, setIn);
     shared().observe(element);
     return () => {
       watched.delete(element);
+      turns.delete(element);
       shared().unobserve(element);
+      setIn(false);
     };
-  }, []);
+  }, [isWatched]);
   return isIn;
 }
 

@@ -11,14 +11,14 @@ export interface Palette {
 }
 
 const LINES = 8;
+let media: MediaQueryList[] | null = null;
 let cached: { key: string; palette: Palette } | null = null;
 
 /** Reads the tokens in force; cheap to call, the theme is the key. */
 export function palette(): Palette {
   const root = document.documentElement;
-  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const isPaper = matchMedia("print").matches;
-  const key = `${root.dataset["theme"] ?? "system"} ${isDark} ${isPaper}`;
+  media ??= ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
+  const key = `${root.dataset["theme"] ?? "system"} ${media.map(({ matches }) => matches).join()}`;
   if (cached?.key === key) return cached.palette;
   const style = getComputedStyle(root);
   const token = (name: string) => style.getPropertyValue(name).trim();

@@ -2,9 +2,10 @@
 
 import uPlot from "uplot";
 import { nearest } from "../lib/search";
-import * as format from "../lib/format";
+import { logLabels, logSplits, ROUND, type Ticks } from "../lib/ticks";
 import type { XAxis } from "../wire/types.gen";
-import { extent, isolated, padded, type Column, type Picture } from "./aligned";
+import { isolated, yRangeOf, type Column, type Picture } from "./aligned";
+import { multiples, X_TICKS, xSteps, zoneShift } from "./axes";
 import type { Crosshair, Follower } from "./crosshair";
 import { paintMarks } from "./marks";
 import { palette } from "./palette";
@@ -22,7 +23,7 @@ export interface Frame {
   range: readonly [number, number];
   /** A moment to mark, or null. */
   at: number | null;
-  yFormat: (value: number) => string;
+  yTicks: Ticks;
   /** Whether y counts bytes: its grid is in powers of two then. */
   inBytes?: boolean;
   /** Fixed lower and upper end of y, or null. */
@@ -113,10 +114,7 @@ export class Plot implements Follower {
 
   private yRange(): [number, number] {
     const { picture, frame } = this;
-    if (picture === null || frame === null) return [0, 1];
-    if (frame.yRange !== null) return [frame.yRange[0], frame.yRange[1]];
-    const found = extent(picture, frame.range[0], frame.range[1]);
-    return found === null ? (picture.log ? [0.1, 1] : [0, 1]) : padded(found, picture.log);
+    return picture === null || frame === null ? [0, 1] : yRangeOf(picture, frame);
   }
 
   private options(picture: Picture, frame: Frame, width: number, height: number): uPlot.Options {
@@ -145,7 +143,7 @@ export class Plot implements Follower {
       },
       axes: [xAxis(frame.xKind, colors), yAxis(frame, colors, picture.log, height)],
       series: [{}, ...seriesOf(picture, colors)],
-      ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.24) }] }),
+      ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.2) }] }),
       hooks: {
         setCursor: [() => this.pointed()],
         setSelect: [() => this.selected()],
@@ -208,7 +206,7 @@ function seriesOf(picture: Picture, colors: ReturnType<typeof palette>): uPlot.S
 }
 
 const FEW = 24;
-const EDGE_ALPHA = 0.5;
+const EDGE_ALPHA = 0.36;
 
 function isFew(values: Column, from: number, to: number): boolean {
   return to - from < FEW && values.length > 0;
@@ -225,39 +223,33 @@ function tint(color: string, alpha: number): string {
   return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
 }
 
+const LETTER_PX = 6.4;
+
 function xAxis(kind: XAxis, colors: ReturnType<typeof palette>): uPlot.Axis {
+  const ticks = X_TICKS[kind];
   return {
     stroke: colors.muted,
     font: colors.font,
     size: 24,
     gap: 4,
-    space: kind === "time" ? 70 : 56,
+    space: (_plot, _axis, from, to, room) => Math.max(widest(ticks, from, to, room) * LETTER_PX + 22, room / 14),
     grid: { stroke: colors.grid, width: 1 },
     ticks: { show: false },
-    ...(kind === "step" || kind === "epoch" ? { incrs: WHOLE } : { incrs: SECONDS }),
-    ...(kind === "time" ? { splits: localSplits } : {}),
-    values: (_plot, splits, _axis, _space, step) => splits.map((value) => (kind === "time" ? format.timeTick(value, step) : xLabel(kind, value))),
+    incrs: xSteps(kind),
+    ...(kind === "time" ? { splits: (_plot: uPlot, _axis: number, from: number, to: number, step: number) => multiples(from, to, step, zoneShift(from)) } : {}),
+    values: (_plot, splits, _axis, _space, step) => ticks(splits, step),
   };
 }
 
-/** Ticks of wall time stand at whole hours and days of the reader's own zone. */
-function localSplits(_plot: uPlot, _axis: number, from: number, to: number, step: number): number[] {
-  const shift = new Date(from * 1000).getTimezoneOffset() * -60;
-  const splits: number[] = [];
-  for (let at = Math.ceil((from + shift) / step) * step - shift; at <= to; at += step) splits.push(at);
-  return splits;
+/** Letters of the longest label that an axis may come to have. */
+function widest(ticks: Ticks, from: number, to: number, room: number): number {
+  const rough = ((to - from) * 64) / Math.max(64, room);
+  const step = ROUND.find((each) => each >= rough) ?? rough;
+  const first = Math.floor(from / step) * step;
+  return ticks([first, first + step, first + 2 * step], step).reduce((most, label) => Math.max(most, label.length), 4);
 }
 
 const BINARY = Array.from({ length: 56 }, (_, power) => 2 ** power);
-const WHOLE = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
-const SECONDS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
-
-/** A value of x as an axis or a read-out says it. */
-export function xLabel(kind: XAxis, value: number): string {
-  if (kind === "time") return format.when(value);
-  return kind === "relative" ? format.clock(value) : format.tick(value);
-}
-
 function yAxis(frame: Frame, colors: ReturnType<typeof palette>, log: boolean, height: number): uPlot.Axis {
   return {
     stroke: colors.muted,
@@ -267,23 +259,8 @@ function yAxis(frame: Frame, colors: ReturnType<typeof palette>, log: boolean, h
     space: Math.max(34, height / 8),
     grid: { stroke: colors.grid, width: 1 },
     ticks: { show: false },
-    values: (_plot, splits) => splits.map((value) => (value === null ? "" : frame.yFormat(value))),
+    values: (_plot, splits, _axis, _space, step) => (log ? logLabels(splits) : frame.yTicks(splits, step)),
     ...(frame.inBytes === true ? { incrs: BINARY } : {}),
-    ...(log ? { filter: (_plot, splits) => thinned(splits) } : {}),
+    ...(log ? { splits: (plot: uPlot, _axis: number, from: number, to: number) => logSplits(from, to, plot.bbox.height / devicePixelRatio / 30), filter: (_plot: uPlot, splits: number[]) => splits } : {}),
   };
 }
-
-/** On a log scale whole decades are labelled, or fewer when there are many. */
-function thinned(splits: number[]): (number | null)[] {
-  const decades = splits.filter(isDecade).length;
-  if (decades < 2) return splits;
-  const stride = Math.ceil(decades / 5);
-  let seen = 0;
-  return splits.map((value) => (isDecade(value) && seen++ % stride === 0 ? value : null));
-}
-
-function isDecade(value: number): boolean {
-  const power = Math.log10(value);
-  return Math.abs(power - Math.round(power)) < 1e-9;
-}
-

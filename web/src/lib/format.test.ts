@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as format from "./format";
+import { timeTicks } from "./ticks";
 
 describe("format", () => {
   it("test_b45 durations", () => {
@@ -58,7 +59,7 @@ it("a time of another day carries its date", () => {
   expect(format.when(now)).toBe(format.timeOfDay(now));
   expect(format.when(then)).toBe("Nov 14 2023 22:13:20");
   expect(format.when(then, false)).toBe("Nov 14 2023 22:13");
-  expect([1, 60, 3600].map((step) => format.timeTick(then, step))).toEqual(["22:13:20", "22:13", "22:13"]);
+  expect([1, 60, 3600, 0.5].map((step) => timeTicks([then], step))).toEqual([["22:13:20"], ["22:13"], ["22:13"], ["22:13:20.0"]]);
   const midnight = new Date(2023, 10, 15).getTime() / 1000;
-  expect([60, 21600, 86400].map((step) => format.timeTick(midnight, step))).toEqual(["00:00", "Nov 15 2023", "Nov 15 2023"]);
+  expect([60, 21600, 86400].map((step) => timeTicks([midnight], step))).toEqual([["00:00"], ["Nov 15 2023"], ["Nov 15 2023"]]);
 });

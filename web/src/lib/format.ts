@@ -4,7 +4,7 @@ export const UNKNOWN = "–";
 const THIN = "\u202f";
 
 /** Groups the integer digits of a plain decimal in threes. */
-function group(text: string): string {
+export function group(text: string): string {
   const [whole = "", fraction] = text.split(".");
   const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
   return fraction === undefined ? grouped : `${grouped}.${fraction}`;
@@ -45,7 +45,7 @@ export function tick(value: number): string {
   return group(trimmed(size >= 100 ? value.toFixed(1) : value.toPrecision(4)));
 }
 
-function trimmed(text: string): string {
+export function trimmed(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+(?=e|$)/, "") : text;
 }
 
@@ -81,7 +81,7 @@ export function clock(seconds: number | null | undefined): string {
   return s >= 60 ? `${Math.floor(s / 60)}m ${pad(s % 60)}s` : `${s}s`;
 }
 
-function pad(value: number): string {
+export function pad(value: number): string {
   return value.toString().padStart(2, "0");
 }
 
@@ -155,13 +155,6 @@ export function dateOf(seconds: number): string {
   const at = new Date(seconds * 1000);
   const year = at.getFullYear() === new Date().getFullYear() ? "" : ` ${at.getFullYear()}`;
   return `${MONTHS[at.getMonth()]} ${at.getDate()}${year}`;
-}
-
-/** A tick of a time axis whose ticks are `step` seconds apart: midnight says which day begins. */
-export function timeTick(seconds: number, step: number): string {
-  const clock = timeOfDay(seconds);
-  if (step >= 3600 && clock === "00:00:00") return dateOf(seconds);
-  return step >= 60 ? clock.slice(0, 5) : clock;
 }
 
 /** Local date and time with the zone named. */

@@ -54,7 +54,8 @@ export function filterOf(query: string): Filter {
   return { matches: (text) => text.toLowerCase().includes(lower), problem: null };
 }
 
-const LABEL_LIMIT = 40;
+/** The name stands in full above its legend. */
+const LABEL_LIMIT = 16;
 
 /** A curve's name in a legend, with how the ranks' values became one: `loss (mean)`. */
 export function curveLabel(name: string, reduction: string): string {

@@ -2,7 +2,7 @@
 
 import { real } from "../wire/numbers";
 import type { BakedSeries, JsonNumber, SeriesAnswer, XAxis } from "../wire/types.gen";
-import { NoSuchSeries, type SeriesQuery, type SeriesSource } from "./curves";
+import { NoSuchSeries, NotKept, type SeriesQuery, type SeriesSource } from "./curves";
 
 type Row = { x: number; mean: JsonNumber; min: JsonNumber; max: JsonNumber; count: number };
 
@@ -11,7 +11,10 @@ export function bakedSource(series: BakedSeries[], startedAt: number): SeriesSou
   return {
     series(query) {
       const found = byKey.get(`${query.path} ${query.metric}`);
-      if (found === undefined) return Promise.reject(new NoSuchSeries(`${query.metric} of ${query.path}`));
+      if (found === undefined) {
+        const what = `${query.metric} of ${query.path}`;
+        return Promise.reject(byKey.has(`root ${query.metric}`) && query.path !== "root" ? new NotKept(what) : new NoSuchSeries(what));
+      }
       return Promise.resolve(answer(found, query, startedAt));
     },
   };

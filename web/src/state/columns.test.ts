@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { PointsUpdate, SeriesAnswer } from "../wire/types.gen";
-import { baseOf, joined, marksOf, settled, Tail, within } from "./columns";
+import { baseOf, joined, marksOf, Tail, within } from "./columns";
 
 function answer(x: number[], count: number[], decimated = false): SeriesAnswer {
   return { metric: "loss", path: "root", x, mean: x.map((v) => v * 10), min: x, max: x, count, total_points: x.length, reduction: "mean", std: [], x_kind: "step", decimated, non_finite: [] };
@@ -70,11 +70,24 @@ describe("a base and its tail", () => {
   });
 });
 
-it("the newest steps wait until most ranks have told them, for a while and a few steps only", () => {
-  const of = (count: number[]) => ({ x: count.map((_, i) => i), mean: [...count], min: [...count], max: [...count], count });
-  const lengths = [[8, 8, 3], [8, 8, 5, 1], [8, 8, 4], [8, 3, 3], [1024, 1024, 400, 20, 3, 1], [1], []].map((count) => settled(of(count)).x.length);
-  expect(lengths).toEqual([2, 3, 3, 3, 3, 1, 0]);
+it("the newest steps wait until all ranks that told the one before have told them, for a second at most", () => {
+  const shown = (count: number[], nowMs = 0) => {
+    const tail = new Tail();
+    tail.take(update(count.map((_, i) => i), count));
+    tail.settle(nowMs);
+    return joined(null, tail, "step", 1000).x.length;
+  };
+  expect([[8, 8, 3], [8, 8, 7, 7, 7, 7, 7], [8, 8, 4, 1, 8], [3, 8], [1], []].map((count) => shown(count))).toEqual([2, 2, 5, 2, 1, 0]);
+  expect([shown([8, 8, 7], 999), shown([8, 8, 7], 1000)]).toEqual([2, 3]);
   const tail = new Tail();
-  tail.take({ step: [1, 2], epoch: [null, null], time: [1, 2], mean: [1, 9], min: [1, 9], max: [1, 9], count: [8, 1], worst: [] });
-  expect([joined(null, tail, "step", 0, false).x, joined(null, tail, "relative", 0, false).x, joined(null, tail, "step", 0).x]).toEqual([[1], [1], [1, 2]]);
+  tail.take(update([0, 1, 2], [3, 3, 2]), 0);
+  const base = baseOf(answer([0, 1, 2], [3, 3, 2]), null);
+  expect([joined(base, tail, "step", 0).x, joined(null, tail, "relative", 1000).x]).toEqual([[0, 1], [0, 1]]);
+  tail.take(update([2, 3], [3, 1]), 10);
+  expect(joined(base, tail, "step", 0)).toMatchObject({ x: [0, 1, 2], count: [3, 3, 3] });
+  tail.settle(1010);
+  tail.take(update([4], [1]), 1020);
+  expect(joined(base, tail, "step", 0).x).toEqual([0, 1, 2, 3, 4]); // one rank goes on alone: it is waited for once
+  tail.dropUpTo(3);
+  expect([tail.unsettled, tail.entries("step", 0).x]).toEqual([Infinity, [4]]);
 });

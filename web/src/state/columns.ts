@@ -58,7 +58,15 @@ export function baseOf(answer: SeriesAnswer, to: number | null): Base {
   return out;
 }
 
-/** Steps the stream brought, ascending; a step told twice is kept once, the fuller one of the two. */
+/** A step that fewer ranks have told than the one before waits so long for the others, ms. */
+const HOLD_MS = 1000;
+
+/**
+ * Steps the stream brought, ascending; a step told twice is kept once, the fuller one of the two.
+ *
+ * The newest ones are settled when as many ranks have told them as the one before, when a later one was told by so many, or
+ * when they have waited: the mean of those who happened to be first is no cohort's.
+ */
 export class Tail {
   readonly step: number[] = [];
   readonly epoch: (number | null)[] = [];
@@ -67,17 +75,21 @@ export class Tail {
   readonly min: (number | null)[] = [];
   readonly max: (number | null)[] = [];
   readonly count: number[] = [];
+  /** When each came, ms. */
+  private readonly cameAt: number[] = [];
+  /** How many are settled. */
+  private edge = 0;
 
   get length(): number {
     return this.step.length;
   }
 
-  take(update: PointsUpdate): void {
+  take(update: PointsUpdate, nowMs = 0): void {
     for (let i = 0; i < update.step.length; i++) {
       const step = update.step[i] ?? 0;
       const last = this.step[this.step.length - 1];
       const at = last === undefined || step > last ? this.step.length : lowerBound(this.step, step);
-      if (this.step[at] !== step) this.insert(at, step);
+      if (this.step[at] !== step) this.insert(at, step, nowMs);
       else if ((update.count[i] ?? 0) < (this.count[at] ?? 0)) continue;
       this.epoch[at] = update.epoch[i] ?? null;
       this.time[at] = update.time[i] ?? NaN;
@@ -86,9 +98,30 @@ export class Tail {
       this.max[at] = real(update.max[i]);
       this.count[at] = update.count[i] ?? 0;
     }
+    this.settle(nowMs);
   }
 
-  private insert(at: number, step: number): void {
+  /** Whether more is settled than before. */
+  settle(nowMs: number): boolean {
+    const { count, edge } = this;
+    for (let next = edge, held = -1; next < count.length; next++) {
+      const isTold = (count[next] ?? 0) >= (count[Math.max(0, (held < 0 ? next : held) - 1)] ?? 0);
+      if (isTold || nowMs - (this.cameAt[next] ?? 0) >= HOLD_MS) {
+        this.edge = next + 1;
+        held = -1;
+      } else if (held < 0) held = next;
+    }
+    return this.edge > edge;
+  }
+
+  /** The first step that is not settled; Infinity when all are. */
+  get unsettled(): number {
+    return this.step[this.edge] ?? Infinity;
+  }
+
+  private insert(at: number, step: number, nowMs: number): void {
+    if (at < this.edge) this.edge += 1;
+    this.cameAt.splice(at, 0, nowMs);
     this.step.splice(at, 0, step);
     for (const column of [this.epoch, this.mean, this.min, this.max]) column.splice(at, 0, null);
     this.time.splice(at, 0, NaN);
@@ -98,16 +131,17 @@ export class Tail {
   /** Forgets steps at or below `step`. */
   dropUpTo(step: number): void {
     const cut = lowerBound(this.step, step + 1);
-    for (const column of [this.step, this.epoch, this.time, this.mean, this.min, this.max, this.count]) {
+    for (const column of [this.step, this.epoch, this.time, this.mean, this.min, this.max, this.count, this.cameAt]) {
       column.splice(0, cut);
     }
+    this.edge = Math.max(0, this.edge - cut);
   }
 
-  /** As entries of one x axis. `origin` is the run's start, UTC seconds. */
+  /** What is settled, as entries of one x axis. `origin` is the run's start, UTC seconds. */
   entries(axis: XAxis, origin: number): Entries {
     const x = axis === "step" ? this.step : this.time.map((time) => (axis === "relative" ? time - origin : time));
-    const order = axis === "step" ? null : [...x.keys()].sort((a, b) => (x[a] ?? 0) - (x[b] ?? 0));
-    if (order === null) return { x: [...x], mean: [...this.mean], min: [...this.min], max: [...this.max], count: [...this.count] };
+    const order = [...x.keys()].slice(0, this.edge);
+    if (axis !== "step") order.sort((a, b) => (x[a] ?? 0) - (x[b] ?? 0));
     const pick = <T,>(column: T[]): T[] => order.map((i) => column[i] as T);
     return { x: pick(x), mean: pick(this.mean), min: pick(this.min), max: pick(this.max), count: pick(this.count) };
   }
@@ -121,36 +155,25 @@ function push(out: Entries, from: Entries, i: number): void {
   out.count.push(from.count[i] ?? 0);
 }
 
-const UNSETTLED = 3;
-
-/** Without the newest few steps while most ranks that told the one before have not told them: their mean is no cohort's. */
-export function settled(entries: Entries): Entries {
-  let end = entries.count.length;
-  const least = end - UNSETTLED;
-  while (end > 1 && end > least && (entries.count[end - 1] ?? 0) * 2 < (entries.count[end - 2] ?? 0)) end -= 1;
-  if (end === entries.count.length) return entries;
-  const cut = <T,>(column: T[]): T[] => column.slice(0, end);
-  return { x: cut(entries.x), mean: cut(entries.mean), min: cut(entries.min), max: cut(entries.max), count: cut(entries.count) };
-}
-
-/** Base and tail as one, each x once. `isQuiet`: nothing more is coming, so the newest steps are all there will be. */
-export function joined(base: Base | null, tail: Tail, axis: XAxis, origin: number, isQuiet = true): Entries {
-  const whole = isQuiet ? (entries: Entries) => entries : settled;
-  if (axis === "step" && base !== null && !base.decimated) return whole(fuller(base, tail.entries(axis, origin)));
-  const live = axis === "epoch" ? emptyEntries() : whole(tail.entries(axis, origin));
+/** Base and tail as one, each x once. */
+export function joined(base: Base | null, tail: Tail, axis: XAxis, origin: number): Entries {
+  const live = axis === "epoch" ? emptyEntries() : tail.entries(axis, origin);
   if (base === null) return live;
+  if (axis === "step" && !base.decimated) return fuller(base, live, tail.unsettled);
   const out: Entries = { x: [...base.x], mean: [...base.mean], min: [...base.min], max: [...base.max], count: [...base.count] };
   for (let i = 0; i < live.x.length; i++) if ((live.x[i] ?? 0) > base.upTo) push(out, live, i);
   return out;
 }
 
-function fuller(a: Entries, b: Entries): Entries {
+/** Of both the fuller entry of each x below `end`. */
+function fuller(a: Entries, b: Entries, end: number): Entries {
   const out = emptyEntries();
   let i = 0;
   let j = 0;
   while (i < a.x.length || j < b.x.length) {
     const left = a.x[i] ?? Infinity;
     const right = b.x[j] ?? Infinity;
+    if (Math.min(left, right) >= end) break;
     if (left < right) push(out, a, i++);
     else if (right < left) push(out, b, j++);
     else {

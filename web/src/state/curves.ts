@@ -24,13 +24,15 @@ export class NoSuchSeries extends Error {}
 /** The server has an answer and it is no; the message says why. */
 export class RefusedSeries extends Error {}
 
+/** There is such a series, but not in what a report, or a page whose controller has gone, holds. */
+export class NotKept extends Error {}
+
 export type Zoom = readonly [from: number, to: number] | null;
 
 const POINTS = 1000;
 const PARALLEL = 4;
 const TAIL_LIMIT = 2000;
 const POLL_MS = 3000;
-const QUIET_MS = 4000;
 
 /** One metric of one path on one axis. */
 export class Curve {
@@ -38,7 +40,7 @@ export class Curve {
   base: Base | null = null;
   window: { zoom: NonNullable<Zoom>; base: Base } | null = null;
   tail = new Tail();
-  state: "empty" | "ready" | "absent" | "unreachable" = "empty";
+  state: "empty" | "ready" | "absent" | "unkept" | "unreachable" = "empty";
   /** Why it is unreachable, in the server's words; null: nobody answers. */
   refusal: string | null = null;
   wanted = false;
@@ -46,9 +48,6 @@ export class Curve {
   loading = false;
   loadedAt = -Infinity;
   users = 0;
-  /** Nothing has come for a while. */
-  quiet = true;
-  takenAt = -Infinity;
   private cached: { version: number; zoom: Zoom; entries: Entries; marks: Mark[] } | null = null;
 
   constructor(
@@ -62,7 +61,7 @@ export class Curve {
     const version = this.changed.value;
     if (this.cached !== null && this.cached.version === version && sameZoom(this.cached.zoom, zoom)) return this.cached;
     const base = zoom !== null && this.window !== null && sameZoom(this.window.zoom, zoom) ? this.window.base : this.base;
-    const all = joined(base, this.tail, this.axis, origin, this.quiet);
+    const all = joined(base, this.tail, this.axis, origin);
     const entries = zoom === null ? all : within(all, zoom[0], zoom[1]);
     this.cached = { version, zoom, entries, marks: marksOf(entries, base?.marks ?? []) };
     return this.cached;
@@ -136,9 +135,7 @@ export class Curves {
     const update = this.seed?.metrics[curve.metric];
     const isBare = curve.state === "empty" && curve.tail.length === 0 && curve.axis !== "epoch";
     if (update === undefined || !isBare || curve.path !== this.streamed) return;
-    curve.tail.take(update);
-    curve.quiet = false;
-    curve.takenAt = performance.now();
+    curve.tail.take(update, performance.now());
     curve.touch();
   }
 
@@ -152,9 +149,7 @@ export class Curves {
       if (curve.axis === "epoch") {
         curve.stale = true;
       } else if (curve.loading || curve.base !== null || curve.state === "absent") {
-        curve.tail.take(update);
-        curve.quiet = false;
-        curve.takenAt = performance.now();
+        curve.tail.take(update, performance.now());
         if (curve.state === "absent") curve.stale = true;
         curve.touch();
       }
@@ -171,11 +166,7 @@ export class Curves {
 
   /** Called once a second: what is polled, and tails that grew long. */
   tick(nowMs: number): void {
-    for (const curve of this.byKey.values()) {
-      if (curve.quiet || nowMs - curve.takenAt < QUIET_MS) continue;
-      curve.quiet = true;
-      curve.touch();
-    }
+    for (const curve of this.byKey.values()) if (curve.tail.settle(nowMs)) curve.touch();
     if (this.frozen) return;
     for (const curve of this.byKey.values()) {
       if (!curve.wanted || curve.loading) continue;
@@ -223,10 +214,10 @@ export class Curves {
       else this.rebase(curve, base, upTo);
       curve.state = "ready";
     } catch (error) {
-      curve.state = curve.base !== null ? "ready" : error instanceof NoSuchSeries ? "absent" : "unreachable";
+      curve.state = curve.base !== null ? "ready" : error instanceof NoSuchSeries ? "absent" : error instanceof NotKept ? "unkept" : "unreachable";
       curve.refusal = error instanceof RefusedSeries ? error.message : null;
       if (zoom !== null) curve.window = { zoom, base: curve.base ?? baseOf(NOTHING, null) };
-      else if (!(error instanceof NoSuchSeries)) curve.stale = true;
+      else if (!(error instanceof NoSuchSeries || error instanceof NotKept)) curve.stale = true;
     } finally {
       curve.loading = false;
       curve.loadedAt = performance.now();

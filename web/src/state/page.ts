@@ -71,6 +71,7 @@ export class Page {
   readonly culprit: ReadonlySignal<Culprit | null> = computed(() => culpritOf(this.run.value, this.everyone.value, this.events.value));
   /** What the x axis shows when nobody zoomed. */
   readonly range: ReadonlySignal<Range> = stable(() => [...domainOf(this.model.value, this.view.value.x)] as const);
+  private readonly metricsByName = computed(() => new Map(this.metrics.value.map((metric) => [metric.name, metric])));
   readonly metricNames: ReadonlySignal<string[]> = stable(() => this.metrics.value.map((metric) => metric.name));
 
   constructor(
@@ -85,6 +86,11 @@ export class Page {
     this.connection = signal(mode === "report" ? "report" : "connecting");
     const theme = recall("theme");
     this.theme = signal(theme === "dark" || theme === "light" ? theme : "system");
+  }
+
+  /** One metric as it is now, or null. */
+  metric(name: string): MetricEntry | null {
+    return this.metricsByName.value.get(name) ?? null;
   }
 
   change(changes: Change[]): void {
@@ -119,6 +125,11 @@ export class Page {
 
   zoomTo(zoom: Zoom): void {
     this.show({ zoom }, true);
+  }
+
+  /** Shows one chart over all others; none when the name is empty. */
+  enlarge(chart: string): void {
+    this.show({ chart }, true);
   }
 
   setTheme(theme: Theme): void {

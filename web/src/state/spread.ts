@@ -1,6 +1,7 @@
-// Which ranks are laid over a metric's chart.
+// Which ranks stand behind a metric's chart, and which are laid over it.
 
-import type { RankEntry } from "../wire/types.gen";
+import type { MetricEntry, RankEntry } from "../wire/types.gen";
+import { isWithin } from "./view";
 
 const MOST = 32;
 
@@ -16,4 +17,19 @@ export function spreadOf(ranks: RankEntry[]): Spread {
   if (sorted.length <= MOST) return { ranks: sorted, total: sorted.length };
   const picked = Array.from({ length: MOST }, (_, i) => sorted[Math.floor((i * sorted.length) / MOST)]);
   return { ranks: picked.filter((rank) => rank !== undefined), total: sorted.length };
+}
+
+/** How many ranks at or below a path have told a metric; the rank itself where it is one alone and known. */
+export interface Tellers {
+  count: number;
+  only: number | null;
+}
+
+/** @param ranks At or below the path. */
+export function tellersOf({ paths, rank_count }: MetricEntry, ranks: RankEntry[], path: string): Tellers {
+  const below = path === "root" ? paths : paths.filter((one) => isWithin(one, path));
+  // Not all paths are listed where there are very many.
+  const count = path === "root" ? rank_count : rank_count > paths.length ? Math.min(rank_count, ranks.length) : below.length;
+  const one = count === 1 ? (ranks.find((rank) => rank.path === below[0]) ?? (ranks.length === 1 ? ranks[0] : undefined)) : undefined;
+  return { count, only: one?.rank ?? null };
 }

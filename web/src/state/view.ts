@@ -21,6 +21,8 @@ export interface View {
   log: ReadonlySet<string>;
   /** Metrics over which the ranks are laid. */
   ranks: ReadonlySet<string>;
+  /** The metric whose chart is enlarged; empty: none. */
+  chart: string;
   /** Lowest severity, class and words of the events shown; empty: any. */
   severity: Level;
   kind: string;
@@ -45,6 +47,7 @@ export const HOME: View = {
   at: null,
   log: new Set(),
   ranks: new Set(),
+  chart: "",
   severity: "info",
   kind: "",
   words: "",
@@ -72,6 +75,7 @@ export function parseView(hash: string): View {
     at: number(fields.get("at")),
     log: new Set(fields.getAll("log").slice(0, NAMES_LIMIT)),
     ranks: new Set(fields.getAll("ranks").slice(0, NAMES_LIMIT)),
+    chart: fields.get("chart") ?? "",
     severity: SEVERITIES.find((level) => level === fields.get("severity")) ?? HOME.severity,
     kind: text(fields.get("class")),
     words: text(fields.get("words")),
@@ -114,6 +118,7 @@ export function formatView(view: View): string {
   if (view.at !== null) parts.push(`at=${rounded(view.at)}`);
   for (const name of view.log) parts.push(`log=${encodeURIComponent(name)}`);
   for (const name of view.ranks) parts.push(`ranks=${encodeURIComponent(name)}`);
+  if (view.chart !== "") parts.push(`chart=${encodeURIComponent(view.chart)}`);
   if (view.severity !== HOME.severity) parts.push(`severity=${view.severity}`);
   if (view.kind !== "") parts.push(`class=${encodeURIComponent(view.kind)}`);
   if (view.words !== "") parts.push(`words=${encodeURIComponent(view.words)}`);

@@ -3,46 +3,63 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { compose, type RankCurve } from "../charts/compose";
 import type { Crosshair } from "../charts/crosshair";
 import type { Picture } from "../charts/aligned";
+import { chartFile } from "../charts/chartfile";
 import { useInView, usePrinting } from "../charts/inview";
-import { xLabel } from "../charts/plot";
+import { xLabel } from "../charts/axes";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
+import { numberTicks } from "../lib/ticks";
+import { safe, save } from "../lib/save";
 import { curveLabel, leafOf, plain, sentence } from "../lib/text";
 import type { Entries } from "../state/columns";
 import type { Curve } from "../state/curves";
-import { spreadOf, type Spread } from "../state/spread";
+import { curvesCsv } from "../charts/compose";
+import { spreadOf, tellersOf, type Spread } from "../state/spread";
 import type { MetricEntry, XAxis } from "../wire/types.gen";
-import { ChartTools } from "./ChartTools";
+import { ChartTools, type Kind } from "./ChartTools";
 import { usePage } from "./context";
+import { Icon } from "./Icon";
 import { lastValue, leadOf, Legend } from "./Legend";
 import { Name } from "./Name";
 
 interface Props {
-  metric: MetricEntry;
+  name: string;
   crosshair: Crosshair;
-  range: readonly [number, number];
 }
 
-/** One metric: its name, its value, its curve. Drawn only while in view. */
-export function ChartCard({ metric, crosshair, range }: Props) {
+/** One metric: its name, its value, its curve. Drawn only while in view. `isNear`: it may be. */
+export function ChartCard({ name, crosshair, isNear }: Props & { isNear: boolean }) {
   const ref = useRef<HTMLElement>(null);
-  const isInView = useInView(ref);
+  const isInView = useInView(ref, isNear);
   const isDrawn = usePrinting() || isInView;
-  const name = plain(metric.name);
   return (
-    <article ref={ref} class="chart" aria-label={name}>
+    <article ref={ref} class="chart" aria-label={plain(name)}>
       {isDrawn ? (
-        <Drawn metric={metric} crosshair={crosshair} range={range} />
+        <Drawn name={name} crosshair={crosshair} />
       ) : (
         <h3 class="chart-name">
-          <Name text={leafOf(metric.name)} title={metric.name} />
+          <Name text={leafOf(name)} title={name} />
         </h3>
       )}
     </article>
   );
 }
 
-function Drawn({ metric, crosshair, range }: Props) {
+function Drawn({ name, crosshair }: Props) {
+  const page = usePage();
+  const metric = page.metric(name);
+  return metric === null ? null : <Chart metric={metric} crosshair={crosshair} />;
+}
+
+interface ChartProps {
+  metric: MetricEntry;
+  crosshair: Crosshair;
+  /** Given where it is enlarged. */
+  onClose?(): void;
+}
+
+/** A chart with its name, its figures and its tools. */
+export function Chart({ metric, crosshair, onClose }: ChartProps) {
   const page = usePage();
   const { path, x, zoom, smooth, band, at } = page.view.value;
   const solo = useSignal<string | null>(null);
@@ -61,11 +78,20 @@ function Drawn({ metric, crosshair, range }: Props) {
     return compose(entries, marks, ranks, { log: isLog, band, smooth, solo: solo.value, label: curveLabel(metric.name, curve.base?.reduction ?? metric.reduction) });
   }, [entries, marks, band, smooth, isLog, solo.value, theme, ...rankCurves.map(({ curve: own }) => own.changed.value)]);
 
-  const [from, to] = zoom ?? range;
+  const [from, to] = zoom ?? page.range.value;
   const frame = useMemo(
-    () => ({ xKind: x, range: [from, to] as const, at, yFormat: format.tick, yRange: null }),
+    () => ({ xKind: x, range: [from, to] as const, at, yTicks: numberTicks, yRange: null }),
     [x, from, to, at],
   );
+  const saved = (kind: Kind) => {
+    const name = `${safe(page.run.peek()?.name ?? "run")}-${safe(metric.name)}.${kind}`;
+    if (kind !== "csv") return void chartFile(kind, titleOf(metric), picture, frame).then((file) => save(name, file.type, file), (error: unknown) => (page.problem.value = `The picture could not be made: ${String(error)}`));
+    const curves = [{ label: "", entries }, ...rankCurves.map(({ label, curve: own }) => ({ label, entries: own.view(zoom, origin).entries }))];
+    return save(name, "text/csv;charset=utf-8", curvesCsv(curves, x, curve.base?.reduction ?? metric.reduction));
+  };
+  const tellers = tellersOf(metric, page.ranks.value, path);
+  const base = curve.base;
+  const isCut = tellers.count === 1 && (page.mode === "report" || page.curves.frozen) && base !== null && base.totalPoints > base.x.length;
   return (
     <>
       <div class="chart-head">
@@ -73,15 +99,21 @@ function Drawn({ metric, crosshair, range }: Props) {
           <Name text={leafOf(metric.name)} title={metric.name} />
           {metric.unit !== null && <span class="chart-unit">{plain(metric.unit)}</span>}
         </h3>
-        <ChartTools metric={metric.name} canSpread={page.ranks.value.length > 1} />
-        <Reading picture={picture} index={index.value} x={x} isSaid={isSaid.value} />
+        <ChartTools metric={metric.name} canSpread={page.ranks.value.length > 1} {...(onClose === undefined ? {} : { onSave: saved })} />
+        <Reading picture={picture} index={index.value} x={x} width={to - from} isSaid={isSaid.value} />
+        {onClose !== undefined && (
+          <button type="button" class="icon-button is-small" aria-label="Back to all charts" title="Back to all charts (Esc)" onClick={onClose}>
+            <Icon name="close" />
+          </button>
+        )}
       </div>
       <Legend
         picture={picture}
         index={index.value}
         solo={solo}
         entries={entries}
-        ranks={page.ranks.value.length}
+        tellers={tellers}
+        kept={isCut ? [base.x.length, base.totalPoints] : null}
         lead={leadOf(picture)}
         spread={spread}
         marks={marks.length}
@@ -99,6 +131,7 @@ function Drawn({ metric, crosshair, range }: Props) {
           onZoom={(low, high) => page.zoomTo([low, high])}
           onReset={() => page.zoomTo(null)}
           onKeys={(isMoved) => (isSaid.value = isMoved)}
+          {...(onClose !== undefined ? { isFirst: true } : { onEnter: () => page.enlarge(metric.name) })}
         />
       )}
     </>
@@ -140,16 +173,20 @@ function isEmpty(picture: Picture): boolean {
 }
 
 /** The leading line's value at the crosshair with its x, else the latest. */
-function Reading({ picture, index, x, isSaid }: { picture: Picture; index: number | null; x: XAxis; isSaid: boolean }) {
+function Reading({ picture, index, x, width, isSaid }: { picture: Picture; index: number | null; x: XAxis; width: number; isSaid: boolean }) {
   const at = index === null ? undefined : picture.x[index];
   const line = leadOf(picture);
   const value = line === undefined ? null : index === null ? lastValue(line) : (line.values[index] ?? null);
   return (
     <output class="reading" aria-live={isSaid ? "polite" : "off"}>
-      {at !== undefined && <span class="reading-x">{x === "step" || x === "epoch" ? `${x} ${format.count(at)}` : xLabel(x, at)}</span>}
+      {at !== undefined && <span class="reading-x">{xLabel(x, at, width)}</span>}
       <span class="reading-value" title={line?.key === "raw" ? "As logged, not smoothed" : undefined}>{format.metric(value)}</span>
     </output>
   );
+}
+
+function titleOf({ name, unit }: MetricEntry): string {
+  return unit === null ? plain(name) : `${plain(name)} (${plain(unit)})`;
 }
 
 function spoken(metric: MetricEntry, picture: Picture, { mean, min, max }: Entries): string {
@@ -157,7 +194,7 @@ function spoken(metric: MetricEntry, picture: Picture, { mean, min, max }: Entri
   const known = [...min, ...max].filter((value): value is number => value !== null && Number.isFinite(value));
   const span = known.length > 1 ? `, between ${format.metric(known.reduce((a, b) => Math.min(a, b)))} and ${format.metric(known.reduce((a, b) => Math.max(a, b)))}` : "";
   const marks = picture.marks.length > 0 ? `, ${picture.marks.length} not finite` : "";
-  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${span}${marks}. Arrow keys move the crosshair.`;
+  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${span}${marks}. Arrow keys move the crosshair, Enter enlarges.`;
 }
 
 /** Why a chart has nothing to draw. */
@@ -167,6 +204,8 @@ function nothing(curve: Curve, entries: Entries, hasMarks: boolean): string {
       return "\u00a0";
     case "absent":
       return "No value at this path.";
+    case "unkept":
+      return "Of so wide a run only the curves of the whole job are kept here. Its run folder has every rank's: open it with trackside view.";
     case "unreachable":
       return `${sentence(curve.refusal ?? "The controller does not answer")} This is asked for again by itself.`;
     case "ready":

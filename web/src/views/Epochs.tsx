@@ -1,7 +1,6 @@
 import * as format from "../lib/format";
 import { csv } from "../lib/csv";
-import { plain } from "../lib/text";
-import { save } from "../lib/save";
+import { safe, save } from "../lib/save";
 import { bestOf, metricColumns, ordinalOf } from "../state/epochs";
 import { real } from "../wire/numbers";
 import type { EpochRecord } from "../wire/types.gen";
@@ -25,6 +24,7 @@ export function Epochs() {
   const metrics = metricColumns(epochs);
   const best = new Map(metrics.map((name) => [name, bestOf(name, epochs)]));
   const hasGpu = epochs.some((record) => record.gpu !== null || record.vram_used !== null);
+  const load: Load = hasGpu ? "gpu" : epochs.some((record) => record.cpu !== null) ? "cpu" : null;
   return (
     <section class="panel epochs" aria-label="Epochs">
       <header class="panel-head">
@@ -46,14 +46,14 @@ export function Epochs() {
               ))}
               <th class="figure">took</th>
               <th class="figure">samples/s</th>
-              <th class="figure">{hasGpu ? "gpu" : "cpu"}</th>
+              {load !== null && <th class="figure">{load}</th>}
               <th class="figure">ranks</th>
               <th class="figure">ended</th>
             </tr>
           </thead>
           <tbody>
             {[...epochs].reverse().map((record) => (
-              <Row key={record.epoch} record={record} number={ordinalOf(record.epoch, epochs)} metrics={metrics} best={best} hasGpu={hasGpu} />
+              <Row key={record.epoch} record={record} number={ordinalOf(record.epoch, epochs)} metrics={metrics} best={best} load={load} />
             ))}
           </tbody>
         </table>
@@ -62,15 +62,18 @@ export function Epochs() {
   );
 }
 
+/** Which load there is to show, if any. */
+type Load = "gpu" | "cpu" | null;
+
 interface RowProps {
   record: EpochRecord;
   number: number;
   metrics: string[];
   best: Map<string, number | null>;
-  hasGpu: boolean;
+  load: Load;
 }
 
-function Row({ record, number, metrics, best, hasGpu }: RowProps) {
+function Row({ record, number, metrics, best, load }: RowProps) {
   return (
     <tr class={record.complete ? "" : "is-open"}>
       <td class="figure">
@@ -79,16 +82,19 @@ function Row({ record, number, metrics, best, hasGpu }: RowProps) {
       </td>
       {metrics.map((name) => {
         const isBest = best.get(name) === record.epoch;
+        const value = real(record.metrics[name]);
+        const isBad = value !== null && !Number.isFinite(value);
         return (
-          <td key={name} class={`figure ${isBest ? "is-best" : ""}`}>
+          <td key={name} class={`figure ${isBest ? "is-best" : isBad ? "is-bad" : ""}`}>
             {isBest && <span title="best so far">★ </span>}
-            {format.metric(real(record.metrics[name]))}
+            {isBad && "✕ "}
+            {format.metric(value)}
           </td>
         );
       })}
       <td class="figure">{format.duration(record.seconds)}</td>
       <td class="figure">{format.compact(record.throughput)}</td>
-      <td class="figure">{format.percent(hasGpu ? record.gpu : record.cpu)}</td>
+      {load !== null && <td class="figure">{format.percent(record[load])}</td>}
       <td class="figure">{record.ranks}</td>
       <td class="figure" title={format.moment(record.ended_at)}>
         {record.ended_at === null ? format.UNKNOWN : format.when(record.ended_at)}
@@ -112,9 +118,4 @@ export function epochsCsv(epochs: EpochRecord[], metrics: string[]): string {
     record.vram_total,
   ]);
   return csv(header, rows);
-}
-
-/** A run's name as part of a file's. */
-export function safe(name: string): string {
-  return plain(name).replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80) || "run";
 }

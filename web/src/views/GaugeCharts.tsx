@@ -5,6 +5,7 @@ import { Crosshair } from "../charts/crosshair";
 import { useInView, usePrinting } from "../charts/inview";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
+import { byteTicks, numberTicks, percentTicks, type Ticks } from "../lib/ticks";
 import { GAUGES, gaugeLines, type Gauge, type GaugeLine, type Unit } from "../state/gauges";
 import { domainOf } from "../state/domain";
 import { usePage } from "./context";
@@ -45,6 +46,21 @@ export function unitFormat(unit: Unit): (value: number) => string {
   }
 }
 
+function unitTicks(unit: Unit): Ticks {
+  const also = (ticks: Ticks, sign: string): Ticks => (values, step) => ticks(values, step).map((label) => (label === "0" ? label : `${label}${sign}`));
+  switch (unit) {
+    case "ratio":
+      return percentTicks;
+    case "bytes":
+      return byteTicks;
+    case "bytes/s":
+      return also(byteTicks, "/s");
+    case "°C":
+    case "W":
+      return also(numberTicks, ` ${unit}`);
+  }
+}
+
 function GaugeChart({ gauge, lines, total, crosshair, x }: { gauge: Gauge; lines: GaugeLine[]; total: number; crosshair: Crosshair; x: "time" | "relative" }) {
   const page = usePage();
   const ref = useRef<HTMLElement>(null);
@@ -57,7 +73,7 @@ function GaugeChart({ gauge, lines, total, crosshair, x }: { gauge: Gauge; lines
   const picture = useMemo(() => pictureOfLines(isDrawn ? lines : [], solo.value), [isDrawn, lines, solo.value, page.theme.value, page.scheme.value]);
   const yFormat = unitFormat(gauge.unit);
   const frame = useMemo(
-    () => ({ xKind: x, range, at: null, yFormat, inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
+    () => ({ xKind: x, range, at: null, yTicks: unitTicks(gauge.unit), inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
     [x, range[0], range[1]],
   );
   return (

@@ -2,6 +2,7 @@ import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cellAt, cellBy, heatLayout, paintHeat, type Cell } from "../charts/heatmap";
 import * as format from "../lib/format";
+import { elapsed } from "../lib/ticks";
 import { plain } from "../lib/text";
 import { GAUGES, unitOf } from "../state/gauges";
 import { heatOf, withOdd, type Heat, type HeatRow } from "../state/heat";
@@ -12,7 +13,7 @@ import { isStepTime, stepRows } from "../state/steptimes";
 import type { RankEntry } from "../wire/types.gen";
 import { usePage } from "./context";
 import { unitFormat } from "./GaugeCharts";
-import { leadMetric } from "./Learning";
+import { leadMetric } from "../state/groups";
 
 const COLUMNS = 480;
 /** Few ranks are told apart better with less of the noise. */
@@ -99,7 +100,7 @@ function reading(heat: Heat | null, cell: Cell | null, show: (value: number) => 
   if (heat === null || cell === null || row === undefined) return "time since start runs to the right; point at a cell to read it, click a row to descend; arrow keys and Enter do the same";
   const value = heat.cells[cell.row]?.[cell.column] ?? null;
   const width = (heat.to - heat.from) / (heat.cells[0]?.length ?? 1);
-  return `rank ${row.rank} · ${format.clock(heat.from + (cell.column + 0.5) * width)} since start · ${value === null ? "no value" : show(value)}`;
+  return `rank ${row.rank} · ${elapsed(heat.from + (cell.column + 0.5) * width, Math.min(1, width))} since start · ${value === null ? "no value" : show(value)}`;
 }
 
 /** The whole run's step times are asked for when this is opened, and again now and then while the run goes on. */
@@ -181,7 +182,7 @@ function HeatCanvas({ heat, pointed, show, onPick }: CanvasProps) {
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    if (canvas.current !== null && width > 0) paintHeat(canvas.current, heat, layout, pointed.value, format.clock, show);
+    if (canvas.current !== null && width > 0) paintHeat(canvas.current, heat, layout, pointed.value, show);
   }, [heat, width, pointed.value, page.theme.value, page.scheme.value]);
   const pick = (cell: Cell | null) => {
     const row = cell === null ? undefined : heat.rows[cell.row];

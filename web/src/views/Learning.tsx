@@ -1,5 +1,6 @@
 import { useEffect } from "preact/hooks";
 import * as format from "../lib/format";
+import { leadMetric } from "../state/groups";
 import { outline, trendOf, type Trend } from "../state/trend";
 import { usePage } from "./context";
 import { Name } from "./Name";
@@ -8,11 +9,6 @@ import { Vital } from "./Vitals";
 const ARROWS: Record<NonNullable<Trend>, string> = { falling: "↘", rising: "↗", flat: "→", "not finite": "✕" };
 const WIDTH = 120;
 const HEIGHT = 26;
-
-/** The metric that says most: `loss`, else one with loss in its name, else the first. */
-export function leadMetric(names: string[]): string | null {
-  return names.find((name) => name === "loss") ?? names.find((name) => /loss/i.test(name)) ?? names[0] ?? null;
-}
 
 /** The leading metric's value, its course in a word and in outline. */
 export function Learning() {

@@ -1,8 +1,9 @@
 import type { Signal } from "@preact/signals";
-import type { Line, Picture } from "../charts/aligned";
+import type { Column, Line, Picture } from "../charts/aligned";
 import * as format from "../lib/format";
+import { nearest } from "../lib/search";
 import type { Entries } from "../state/columns";
-import type { Spread } from "../state/spread";
+import type { Spread, Tellers } from "../state/spread";
 
 interface Props {
   picture: Picture;
@@ -10,13 +11,15 @@ interface Props {
   solo: Signal<string | null>;
   /** Of the cohort, for how many ranks stand behind the mean. */
   entries?: Entries;
-  /** Ranks there are: an entry of many steps counts each of their values. */
-  ranks?: number;
+  /** Who told it: an entry of many steps counts each of their values. */
+  tellers?: Tellers;
   /** The line whose value stands above the legend already. */
   lead?: Line | undefined;
   /** How many values a log scale has no place for. */
   unplaced?: number;
   spread?: Spread | null;
+  /** Points drawn and logged, where fewer are kept than were logged. */
+  kept?: readonly [number, number] | null;
   marks?: number;
   values?: (value: number) => string;
 }
@@ -24,17 +27,19 @@ interface Props {
 const NEIGHBOURS = 6;
 
 /** What is drawn, each with its value at the crosshair; a click shows it alone, again shows all. */
-export function Legend({ picture, index, solo, entries, ranks = 0, lead, unplaced = 0, spread = null, marks = 0, values = format.metric }: Props) {
+export function Legend({ picture, index, solo, entries, tellers, lead, unplaced = 0, spread = null, kept = null, marks = 0, values = format.metric }: Props) {
   const at = index ?? picture.x.length - 1;
   const hasBand = picture.band !== null || solo.value !== null;
-  const count = entries === undefined ? 0 : Math.min(ranks, countAt(entries, index));
+  const who = entries === undefined || tellers === undefined ? "" : whose(tellers, countAt(entries, index === null ? undefined : picture.x[index]));
   const isSmoothed = picture.lines.some((line) => line.key === "raw");
   return (
     <ul class="legend">
+      {marks > 0 && <li class="legend-note is-bad">✕ {format.count(marks)} not finite</li>}
+      {unplaced > 0 && <li class="legend-note">{format.count(unplaced)} not above 0, not drawn</li>}
       {leadFirst(picture.lines).map((line) => {
         if (line.key === "raw") return null; // the reading above says its value
-        const value = index === null ? lastValue(line) : valueNear(line, at);
-        const note = line.key !== "mean" ? "" : `${count > 1 ? ` of ${count}` : ""}${isSmoothed ? ", smoothed" : ""}`;
+        const value = index === null ? lastValue(line) : valueNear(line.values, at);
+        const note = line.key !== "mean" ? "" : `${who}${isSmoothed ? ", smoothed" : ""}`;
         return <Entry key={line.key} line={line} figure={line === lead ? null : value === null ? format.UNKNOWN : values(value)} solo={solo} note={note} />;
       })}
       {hasBand && picture.band !== null && (
@@ -57,8 +62,11 @@ export function Legend({ picture, index, solo, entries, ranks = 0, lead, unplace
           {spread.ranks.length} of {spread.total} ranks
         </li>
       )}
-      {marks > 0 && <li class="legend-note is-bad">✕ {format.count(marks)} not finite</li>}
-      {unplaced > 0 && <li class="legend-note">{format.count(unplaced)} not above 0, not drawn</li>}
+      {kept !== null && (
+        <li class="legend-note" title="The run folder has them all: trackside view">
+          {format.count(kept[0])} of {format.count(kept[1])} points kept
+        </li>
+      )}
     </ul>
   );
 }
@@ -85,20 +93,27 @@ function leadFirst(lines: Line[]): Line[] {
   return [...lines].sort((a, b) => Number(b.key === "mean") - Number(a.key === "mean"));
 }
 
+/** Whose values a curve is made of: of all who tell it, or of how many where some do not. */
+function whose({ count, only }: Tellers, here: number): string {
+  if (count <= 1) return only === null ? "" : ` of rank ${only}`;
+  return here === 0 || here >= count ? ` of ${count} ranks` : ` of ${here} of ${count} ranks`;
+}
+
 function toggle(solo: Signal<string | null>, key: string): void {
   solo.value = solo.value === key ? null : key;
 }
 
-function countAt(entries: Entries, index: number | null): number {
-  return entries.count[index === null || index < 0 ? entries.count.length - 1 : index] ?? 0;
+/** @param x Where; the newest place when undefined. A picture with ranks over it has more places than the cohort. */
+function countAt({ x: places, count }: Entries, x: number | undefined): number {
+  return count[x === undefined ? count.length - 1 : nearest(places, x)] ?? 0;
 }
 
-/** The line's value at a place, or the nearest it has there: ranks need not log the same steps. */
-function valueNear(line: Line, at: number): number | null {
+/** A column's value at a place, or the nearest it has there: ranks need not log the same steps. */
+function valueNear(values: Column, at: number): number | null {
   if (at < 0) return null;
   for (let distance = 0; distance <= NEIGHBOURS; distance++) {
     for (const i of [at - distance, at + distance]) {
-      const value = line.values[i];
+      const value = values[i];
       if (value !== undefined) return value;
     }
   }
@@ -111,8 +126,8 @@ export function lastValue(line: Line): number | null {
 }
 
 function bandText(picture: Picture, at: number): string {
-  const low = picture.band?.low[at];
-  const high = picture.band?.high[at];
-  if (typeof low !== "number" || typeof high !== "number") return format.UNKNOWN;
+  const low = valueNear(picture.band?.low ?? [], at);
+  const high = valueNear(picture.band?.high ?? [], at);
+  if (low === null || high === null) return format.UNKNOWN;
   return low === high ? "all alike" : `${format.metric(low)}–${format.metric(high)}`;
 }

@@ -2,12 +2,14 @@ import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { arrange } from "../charts/arrangement";
 import { Crosshair } from "../charts/crosshair";
-import { filterOf, groupOf, plain } from "../lib/text";
-import type { MetricEntry } from "../wire/types.gen";
+import { useInView } from "../charts/inview";
+import { plain } from "../lib/text";
+import { grouped, PINNED, type Members } from "../state/groups";
 import { ChartBar } from "./ChartBar";
 import { ChartCard } from "./ChartCard";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
+import { Enlarged } from "./Enlarged";
 import { Icon } from "./Icon";
 import { Standings } from "./Standings";
 import { Why } from "./Why";
@@ -32,25 +34,30 @@ export function Overview() {
   );
 }
 
-const PINNED = "\u0000pinned";
-
 function Groups() {
   const page = usePage();
   const crosshair = useMemo(() => new Crosshair(), []);
-  const metrics = page.metrics.value;
+  const names = page.metricNames.value;
   const { filter } = page.view.value;
   const pins = page.pins.value;
-  const range = page.range.value;
-  const groups = useMemo(() => grouped(metrics, filter, pins), [metrics, filter, pins]);
-  if (metrics.length === 0) return <NoMetrics />;
-  if (groups.length === 0) return <Empty title="No metric matches">Change the filter, or clear it to see all {metrics.length} metrics.</Empty>;
-  return <Arranged groups={groups} crosshair={crosshair} range={range} />;
+  const groups = useMemo(() => grouped(names, filter, pins), [names, filter, pins]);
+  if (names.length === 0) return <NoMetrics />;
+  return (
+    <>
+      {groups.length > 0 ? <Arranged groups={groups} crosshair={crosshair} /> : <NoMatch count={names.length} />}
+      <Enlarged crosshair={crosshair} />
+    </>
+  );
+}
+
+function NoMatch({ count }: { count: number }) {
+  return <Empty title="No metric matches">Change the filter, or clear it to see all {count} metrics.</Empty>;
 }
 
 /** What stands above the charts on an ordinary page: what is below it is in view. */
 const ABOVE_PX = 290;
 
-function Arranged({ groups, crosshair, range }: { groups: { name: string; metrics: MetricEntry[] }[]; crosshair: Crosshair; range: readonly [number, number] }) {
+function Arranged({ groups, crosshair }: { groups: Members[]; crosshair: Crosshair }) {
   const box = useRef<HTMLDivElement>(null);
   const room = useSignal<readonly [number, number]>([0, 0]);
   useLayoutEffect(() => {
@@ -74,22 +81,19 @@ function Arranged({ groups, crosshair, range }: { groups: { name: string; metric
   return (
     <div ref={box} class="groups" style={{ "--columns": columns, "--plot-height": `${plot}px` }}>
       {groups.map(({ name, metrics: members }) => (
-        <Group key={name} name={name} metrics={members} span={Math.min(columns, members.length)} crosshair={crosshair} range={range} />
+        <Group key={name} name={name} metrics={members} span={Math.min(columns, members.length)} crosshair={crosshair} />
       ))}
     </div>
   );
 }
 
-interface GroupProps {
-  name: string;
-  metrics: MetricEntry[];
+interface GroupProps extends Members {
   /** How many charts stand side by side. */
   span: number;
   crosshair: Crosshair;
-  range: readonly [number, number];
 }
 
-function Group({ name, metrics, span, crosshair, range }: GroupProps) {
+function Group({ name, metrics, span, crosshair }: GroupProps) {
   const page = usePage();
   const isFolded = page.folded.value.has(name);
   const title = name === PINNED ? "pinned" : name === "" ? "metrics" : plain(name);
@@ -102,30 +106,28 @@ function Group({ name, metrics, span, crosshair, range }: GroupProps) {
           <span class="group-count">{metrics.length}</span>
         </button>
       </h2>
-      {!isFolded && (
-        <div class="grid">
-          {metrics.map((metric) => (
-            <ChartCard key={metric.name} metric={metric} crosshair={crosshair} range={range} />
-          ))}
-        </div>
-      )}
+      {!isFolded && partsOf(metrics, span * ROWS).map((part) => <Part key={part[0]} names={part} rows={Math.ceil(part.length / span)} crosshair={crosshair} />)}
     </section>
   );
 }
 
-/** Pinned first, then what has no group, then the groups in the order of their first metric. */
-export function grouped(metrics: MetricEntry[], query: string, pins: ReadonlySet<string>): { name: string; metrics: MetricEntry[] }[] {
-  const filter = filterOf(query);
-  const groups = new Map<string, MetricEntry[]>([
-    [PINNED, []],
-    ["", []],
-  ]);
-  for (const metric of metrics) {
-    if (!filter.matches(metric.name)) continue;
-    const group = pins.has(metric.name) ? PINNED : groupOf(metric.name);
-    groups.set(group, [...(groups.get(group) ?? []), metric]);
-  }
-  return [...groups].filter(([, members]) => members.length > 0).map(([name, members]) => ({ name, metrics: members }));
+/** Rows of charts that are laid out, watched and skipped together: of hundreds each alone would cost every frame. */
+const ROWS = 4;
+
+function Part({ names, rows, crosshair }: { names: string[]; rows: number; crosshair: Crosshair }) {
+  const ref = useRef<HTMLDivElement>(null);
+  const isNear = useInView(ref);
+  return (
+    <div ref={ref} class="grid" style={{ "--rows": rows }}>
+      {names.map((name) => (
+        <ChartCard key={name} name={name} crosshair={crosshair} isNear={isNear} />
+      ))}
+    </div>
+  );
+}
+
+function partsOf(names: string[], size: number): string[][] {
+  return Array.from({ length: Math.ceil(names.length / size) }, (_, i) => names.slice(i * size, (i + 1) * size));
 }
 
 const LOG = 'mon.log({"loss": loss})';

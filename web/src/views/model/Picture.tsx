@@ -1,8 +1,7 @@
 import type { ComponentChildren } from "preact";
-import { save } from "../../lib/save";
+import { safe, save } from "../../lib/save";
 import { usePage } from "../context";
 import { Empty } from "../Empty";
-import { safe } from "../Epochs";
 import { Icon } from "../Icon";
 import { Name } from "../Name";
 
