@@ -72,6 +72,24 @@ def save(name: str, title: str, figures: list[Figure], raw: Any = None) -> Path:
     return path
 
 
+def kept(name: str) -> dict[str, Any]:
+    """What `save` was last given as `raw`, of a benchmark that measures part by part; {} when there is none."""
+    try:
+        found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["raw"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return found
+
+
+def stamp() -> dict[str, Any]:
+    """When, of what and on what a part was measured."""
+    return {
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "load": machine()["load"],
+    }
+
+
 def number(value: float | None) -> str:
     """Three digits that mean something, thousands grouped; an en dash for what is unknown."""
     if value is None:

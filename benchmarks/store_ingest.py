@@ -119,7 +119,6 @@ def feed(case: dict) -> dict:
         "end_s": time.perf_counter() - ending,
         "bytes_a_point": stored(folder) / points,
         "files": len(folder.point_files()),
-        "dropped": writer.status().dropped_frames + writer.status().dropped_points,
     }
 
 

@@ -25,7 +25,6 @@ from trackside.wire import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 SLICES = 16
-SAMPLE_S = 2.0
 PHASES = ["data", "forward", "backward", "optimizer", "collective", "rest"]
 HTML_NAME = '<img src=x onerror="window.hit=1">/<b>bold</b>'
 LONG_NAME = ("损失函数的平均值" * 9 + "потери-на-шаге" * 5 + "Durchschnitt") * 3
@@ -62,6 +61,8 @@ class Job:
     odd: bool = False
     """Whether `ODD_NAMES` are logged too."""
     samples: bool = True
+    sample_s: float = 2.0
+    """Between two samples of a device."""
     names: list[str] = field(default_factory=list)
 
     def named(self) -> list[str]:
@@ -77,7 +78,7 @@ class Ranks:
     """All ranks and their agent; `run` until told to end."""
 
     def __init__(self, job: Job, controller: ControllerUnderTest) -> None:
-        self.job, self.over, self.is_resting = job, threading.Event(), False
+        self.job, self.over, self.is_resting, self.is_ending = job, threading.Event(), False, False
         self.names = job.named()
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, job.ranks + 100)
@@ -115,7 +116,7 @@ class Ranks:
             elif key == "inf":
                 table[step % 50 == 10, column] = np.inf
                 table[step % 50 == 40, column] = -np.inf
-        return table
+        return table.astype(np.float32)  # what losses are
 
     def points(self, first: int, count: int, rank: int, *, define: bool) -> messages.Points:
         step = np.arange(first, first + count, dtype="<i8")
@@ -193,7 +194,7 @@ class Ranks:
                 disk_used=int(1e12), disk_total=int(4e12),
             )  # fmt: skip
         mine = messages.RankSample(cpu=0.02, memory=int(8e9), gpu=gpu, torch_allocated=int(50e9))
-        rank.send(messages.ResourceSample(time=time.time(), interval_seconds=SAMPLE_S, host=host, rank=mine))
+        rank.send(messages.ResourceSample(time=time.time(), interval_seconds=self.job.sample_s, host=host, rank=mine))
 
     # --- the course of the job ---------------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class Ranks:
         for first in range(0, whole, many):
             count = min(many, whole - first)
             step = np.arange(first, first + count, dtype="<i8")
-            value = np.random.default_rng(first).normal(0, 1, count)
+            value = np.random.default_rng(first).normal(0, 1, count).astype(np.float32)
             for spike in self.job.spikes:
                 value[step == spike] = SPIKE
             at = time.time() - (whole - 1 - step) * 1e-3
@@ -246,7 +247,7 @@ class Ranks:
         began = time.monotonic()
         start, sampled = self.step, began
         while not self.over.is_set():
-            is_sampled = self.job.samples and time.monotonic() - sampled >= SAMPLE_S
+            is_sampled = self.job.samples and time.monotonic() - sampled >= self.job.sample_s
             sampled = time.monotonic() if is_sampled else sampled
             for at in range(SLICES):
                 for rank in self.ranks[at::SLICES]:
@@ -264,8 +265,20 @@ class Ranks:
     def obey(self) -> None:
         """Do what standard input says, until it ends."""
         for line in sys.stdin:
-            self.is_resting = line.strip() == "rest"
+            self.is_resting = True
+            self.is_ending = line.strip() == "end"
+            if self.is_ending:
+                break
         self.over.set()
+
+    def end(self) -> None:
+        """Every rank comes to its clean end, and so does the job."""
+        for rank in self.ranks:
+            rank.send(messages.Goodbye(time=time.time()))
+        pump_until(self.ranks, lambda: all(rank.acknowledged == rank.seq for rank in self.ranks), 60, "the end")
+        self.agent.send(messages.JobEnded(time=time.time(), exit_code=0))
+        self.agent.send(messages.Goodbye(time=time.time()))
+        pump_until([self.agent], lambda: self.agent.acknowledged == self.agent.seq, 20, "the job's end")
 
     def close(self) -> None:
         for rank in (*self.ranks, self.agent):
@@ -294,11 +307,22 @@ class Crowd:
             raise AssertionError("the crowd did not begin")
         self.url: str = self.said["url"]
         self.controller: int = self.said["pid"]
+        self.folder = Path(self.said["folder"])
 
     def rest(self) -> None:
         """Every rank goes on living and makes no step any more."""
+        self._tell(b"rest\n")
+
+    def end(self) -> float:
+        """Come to a clean end; how long the controller took for its own, seconds. Blocks: until it has gone."""
+        self._tell(b"end\n")
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        return float(json.loads(line)["ended_s"])
+
+    def _tell(self, line: bytes) -> None:
         assert self.process.stdin
-        self.process.stdin.write(b"rest\n")
+        self.process.stdin.write(line)
         self.process.stdin.flush()
 
     def close(self) -> None:
@@ -323,6 +347,11 @@ def main() -> int:
             json.dumps({"url": ranks.url, "pid": controller.process.pid, "folder": str(controller.folder)}), flush=True
         )
         ranks.run()
+        if ranks.is_ending:
+            ranks.end()
+            began = time.monotonic()
+            controller.wait(120)
+            print(json.dumps({"ended_s": time.monotonic() - began}), flush=True)
     finally:
         ranks.close()
         controller.close()

@@ -127,6 +127,36 @@ def last_step(crowd: Crowd) -> int:
         return int(json.loads(answer.read())[0]["last_step"])
 
 
+HOUR_STEPS = 3600
+MOST_GROWTH_MB = 8.0
+
+
+@pytest.mark.long
+def test_a_tab_holds_no_more_after_an_hour_than_after_half_of_it(begin: Begin, page: Page) -> None:
+    """An hour of steps and of samples, sixty times as fast."""
+    crowd = begin(Job(ranks=4, metrics=12, hz=60, sample_s=2 / 60))
+    page.goto(crowd.url)
+    expect(chart(page, "loss").get_by_role("img")).to_have_attribute("aria-label", re.compile("points"))
+    session = page.context.new_cdp_session(page)
+
+    def least_mb() -> float:
+        """Of some looks: a page on a busy machine holds for a while what it has not drawn yet."""
+        found = []
+        for _ in range(4):
+            page.wait_for_timeout(1000)
+            session.send("HeapProfiler.collectGarbage")
+            found.append(session.send("Runtime.getHeapUsage")["usedSize"] / 1e6)
+        return min(found)
+
+    wait_for(lambda: last_step(crowd) >= HOUR_STEPS // 2, "half of it", 200)
+    half = least_mb()
+    wait_for(lambda: last_step(crowd) >= HOUR_STEPS, "all of it", 200)
+    crowd.rest()
+    whole = least_mb()
+    print(f"{half:.1f} MB after half of it, {whole:.1f} MB at its end")
+    assert whole < half + MOST_GROWTH_MB, (half, whole)
+
+
 SPIKE_AT = 1_234_567
 DRAWN = """(element) => {
     const canvas = element.querySelector("canvas");

@@ -497,6 +497,7 @@ class Controller:
             **self._hub.counters(),
             **self._website.tally.counters(),
             "points": status.points,
+            "points_in_memory": status.points_in_memory,
             "segments": status.segments,
             "segments_unreadable": len(self._reader.unreadable),
             "store_waiting_bytes": status.waiting_bytes,

@@ -58,7 +58,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
 
 PLUGIN_DROPS = "dropped_calls_of_"
 HARMLESS = frozenset({
-    "frames", "values", "points", "segments", "journal_bytes", "store_waiting_bytes",
+    "frames", "values", "points", "points_in_memory", "segments", "journal_bytes", "store_waiting_bytes",
     "frames_duplicate",  # known already
     "frames_ahead", "frames_before_hello",  # come again
     "replies_undelivered",  # to somebody who has gone

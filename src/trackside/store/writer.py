@@ -36,7 +36,8 @@ from trackside.wire.documents import EpochRecord, EventRecord, ResourceRecord
 logger = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.05
-ROTATE_ROWS = 1_000_000
+ROTATE_ROWS = 500_000
+"""Values of a segment. Writing one takes memory, some 200 bytes a value for the moment."""
 ROTATE_BYTES = 64 * 1024 * 1024
 ROTATE_SECONDS = 60.0
 MAX_WAITING_BYTES = 96 * 1024 * 1024
@@ -63,6 +64,7 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     dropped_records: int = 0
     """Events, epochs and resource samples that there was no memory to keep."""
     points: int = 0
+    points_in_memory: int = 0
     journal_bytes: int = 0
     segments: int = 0
     commits: int = 0
@@ -229,6 +231,7 @@ class StoreWriter:
                 waiting_bytes=self._waiting_bytes,
                 dropped_records=self._dropped_records,
                 points=self.table.total,
+                points_in_memory=self.table.hot_rows,
                 journal_bytes=file.size if file else 0,
                 segments=len(self.table.files),
                 commits=self._commits,

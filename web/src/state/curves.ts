@@ -209,7 +209,7 @@ export class Curves {
       const { metric, path, axis } = curve;
       const [from, to] = zoom ?? [null, upTo];
       const answer = await this.source.series({ metric, path, x: axis, from, to, points: POINTS });
-      const base = baseOf(answer, to);
+      const base = baseOf(answer, zoom === null ? to : reached(curve, zoom[1]));
       if (zoom !== null) curve.window = { zoom, base };
       else this.rebase(curve, base, upTo);
       curve.state = "ready";
@@ -243,6 +243,12 @@ export class Curves {
 function tailCut(curve: Curve): number | null {
   if (curve.axis !== "step" || curve.tail.length < 100) return null;
   return curve.tail.step[Math.floor(curve.tail.length * 0.9)] ?? null;
+}
+
+/** How far a window's answer is known to reach: a zoom may end where nothing is yet, and what comes there is drawn. */
+function reached(curve: Curve, to: number): number | null {
+  const last = curve.base?.x[curve.base.x.length - 1] ?? -Infinity;
+  return to <= last ? to : null;
 }
 
 const NOTHING: SeriesAnswer = {
