@@ -325,6 +325,7 @@ def test_b04_a_monitor_never_imports_torch_or_numpy(station: Station, tmp_path: 
     assert station.of(messages.ResourceSample)[0].rank.memory > 1_000_000
 
 
+@pytest.mark.leaves_files
 def test_a_killed_rank_has_lost_next_to_nothing(station: Station, tmp_path: Path) -> None:
     code = """
         import os, signal, time, trackside

@@ -106,7 +106,7 @@ class Controller:
         self._heat = HeatWriter(self._source, lambda content: self._writer.write_file(self.folder.heat, content))
         self._report = ReportSink(self._source, read_files(), self.folder.report, lambda: resume.present().wall)
         self._desk = self._make_desk()
-        self._broom = Broom(lambda: self._desk.can_print, self._desk.print_line)
+        self._broom = Broom(self.identity.run, lambda: self._desk.can_print, self._desk.print_line)
         self._dispatch = Dispatch(self._machine, self._writer, self._desk, resume.present)
         self._website = self._make_website()
 

@@ -10,9 +10,9 @@ from trackside.errors import TracksideError
 from trackside.monitor.spool import private_folder
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.messages import Identity
+from trackside.wire.spool import ADDRESS_SUFFIX
 
 _KEYS = ("MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID")
-SUFFIX = ".address"
 
 
 def discovery_path(identity: Identity, environ: Mapping[str, str]) -> Path:
@@ -23,7 +23,7 @@ def discovery_path(identity: Identity, environ: Mapping[str, str]) -> Path:
     """
     parts = [str(os.getppid()), identity.job or "", *(environ.get(name, "") for name in _KEYS)]
     key = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in part) for part in parts)
-    return private_folder() / f"{key[:200]}{SUFFIX}"
+    return private_folder() / f"{key[:200]}{ADDRESS_SUFFIX}"
 
 
 def children_path(parent_pid: int) -> Path:
@@ -32,7 +32,7 @@ def children_path(parent_pid: int) -> Path:
     Raises:
         OSError: as `discovery_path`.
     """
-    return private_folder() / f"children-of-{parent_pid}{SUFFIX}"
+    return private_folder() / f"children-of-{parent_pid}{ADDRESS_SUFFIX}"
 
 
 def write_address(path: Path, address: str) -> None:
@@ -45,7 +45,7 @@ def write_address(path: Path, address: str) -> None:
 
 def sweep_addresses() -> None:
     """Remove what runs left that have ended: a killed rank cannot, and each holds a key. Raises: OSError."""
-    for path in private_folder().glob(f"*{SUFFIX}"):
+    for path in private_folder().glob(f"*{ADDRESS_SUFFIX}"):
         read_address(path)
 
 

@@ -22,6 +22,8 @@ LIVE_SUFFIX = ".part"
 """Of a file whose session still writes it, or was killed."""
 RING_SUFFIX = ".ring"
 """Of the calls that are in no frame yet (`wire.ring`)."""
+ADDRESS_SUFFIX = ".address"
+"""Of a controller's address, left by the rank that started it for the others of its job."""
 MEMORY = Path("/dev/shm")
 """The machine's file system in memory, where there is one."""
 LASTING = Path("/var/tmp")

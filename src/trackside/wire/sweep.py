@@ -217,14 +217,19 @@ def _reachable(left: Remains) -> Path | None:
     if folder is None or left.run is None or not folder.is_absolute():
         return None
     try:
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        if not _is_own_folder(folder):
             return None
         with (folder / "run.json").open("rb") as file:
             document = json.loads(file.read(DOCUMENT_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     return folder if isinstance(document, dict) and document.get("id") == left.run else None
+
+
+def _is_own_folder(folder: Path) -> bool:
+    """Not a link to one, and this user's. Raises: OSError."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
 
 # --- moving -----------------------------------------------------------------------------------------------------------
@@ -235,6 +240,8 @@ def _move(left: Remains, target: Path, *, is_own: bool) -> bool:
     try:
         if is_own:
             target.mkdir(exist_ok=True)
+            if not _is_own_folder(target):
+                raise NotADirectoryError(f"{target} is no folder of this user")
         else:
             made_private(target)
     except OSError as error:

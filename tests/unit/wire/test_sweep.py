@@ -275,6 +275,15 @@ def test_what_is_not_this_users_alone_is_neither_read_nor_moved(place: Place, tm
     assert treasure.read_text() == "of another"
 
 
+def test_a_link_in_the_place_of_the_runs_spool_is_not_followed(place: Place, tmp_path: Path) -> None:
+    place.killed()
+    (tmp_path / "theirs").mkdir()
+    (place.run / "spool").symlink_to(tmp_path / "theirs")
+    assert sweep.sweep() == []
+    assert names(tmp_path / "theirs") == []
+    assert len(names(place.memory)) == 2
+
+
 def test_a_disk_that_takes_nothing_costs_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.killed()
     before = {path.name: path.read_bytes() for path in place.memory.iterdir()}
