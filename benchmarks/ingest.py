@@ -6,6 +6,8 @@ is counted is durable.
 """
 
 import argparse
+import contextlib
+import http.client
 import json
 import os
 import sys
@@ -58,7 +60,8 @@ class Watcher(threading.Thread):
         self.stopped = False
 
     def run(self) -> None:
-        with urllib.request.urlopen(f"{self._url}api/v1/stream", timeout=60) as stream:
+        gone = (OSError, http.client.HTTPException)  # a controller that was killed
+        with contextlib.suppress(*gone), urllib.request.urlopen(f"{self._url}api/v1/stream", timeout=60) as stream:
             while not self.stopped and (chunk := stream.read1(65536)):
                 self.bytes += len(chunk)
 
@@ -111,12 +114,13 @@ class Bench:
         with urllib.request.urlopen(f"{self.url}healthz", timeout=30) as answer:
             return json.loads(answer.read())["counters"]
 
-    def close(self) -> None:
+    def close(self, *, is_clean: bool = True) -> None:
         self.watcher.stopped = True
         for rank in self.ranks:
             rank.close()
-        self.controller.process.terminate()
-        self.controller.wait(120)
+        if is_clean:
+            self.controller.process.terminate()
+            self.controller.wait(120)
         self.controller.close()
         self.context.destroy(linger=0)
 

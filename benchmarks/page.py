@@ -38,7 +38,7 @@ SETTLED = 600_000
 QUESTIONS = (
     "points=1000",
     "points=777",
-    "points=1500&x=relative",
+    "points=1000&x=relative",
     "points=1000&from=7000000&to=8000000",
     "points=1000&from=7654000&to=7655000",
     "points=1000&from=2500000&to=5100000",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from tests.browser.fleet import wait_for
 from tests.browser.test_page_live import chart
 
 Begin = Callable[[Job], Crowd]
+GAP = 20
+"""Steps at which the metric with a gap has no value."""
+SCRIPTS = {"CJK", "CYRILLIC", "LATIN"}
 
 
 @pytest.fixture
@@ -79,8 +83,14 @@ def test_odd_metrics_are_shown_as_they_are(begin: Begin, page: Page) -> None:
     expect(late).to_have_attribute("aria-label", re.compile(r"\d+ points"))
     seen = int(re.findall(r"(\d+) points", late.get_attribute("aria-label") or "")[0])
     assert 121 - LATE_STEP <= seen < 121
+    chart(page, ODD_NAMES["gap"]).scroll_into_view_if_needed()
+    gap = chart(page, ODD_NAMES["gap"]).get_by_role("img")
+    crowd.rest()
+    wait_for(lambda: f" {last_step(crowd) + 1 - GAP} points" in f" {gap.get_attribute('aria-label')}", "a gap", 30)
     expect(chart(page, ODD_NAMES["html"])).to_be_attached()
-    expect(chart(page, ODD_NAMES["long"])).to_be_attached()
+    name = ODD_NAMES["long"]
+    assert (len(name), {unicodedata.name(letter).split()[0] for letter in name if letter.isalpha()}) == (200, SCRIPTS)
+    expect(chart(page, name)).to_be_attached()
     assert page.evaluate("window.hit") is None
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
