@@ -169,29 +169,40 @@ class Ranks:
             own_step_seconds=own, clock_offset=0.001, round_trip=0.0004,
         )  # fmt: skip
 
-    def sample(self, rank: WireRank, step: int) -> None:
-        number = rank.rank
-        wave = float(0.5 + 0.4 * np.sin(step / 20 + number))
-        gpu = messages.GpuSample(
+    def gpu(self, number: int, wave: float) -> messages.GpuSample:
+        """A rank's device; a slow rank's is idle, hot and held back."""
+        is_slow = number in self.job.slow
+        return messages.GpuSample(
             index=number % self.job.per_host,
             uuid=f"GPU-{number:08d}",
             name="Accelerator",
-            util=0.3 if number in self.job.slow else 0.9 + 0.05 * wave,
+            util=0.3 if is_slow else 0.9 + 0.05 * wave,
             util_peak=0.99,
             memory_used=int(60e9 + 1e9 * wave),
             memory_peak=int(65e9),
             memory_total=int(80e9),
-            temperature=60 + 10 * wave,
+            temperature=(86 if is_slow else 60) + 10 * wave,
             power=400 + 100 * wave,
             power_limit=700,
+            clock_limits=["thermal slowdown"] if is_slow else [],
             ours=True,
         )
+
+    def sample(self, rank: WireRank, step: int) -> None:
+        number = rank.rank
+        wave = float(0.5 + 0.4 * np.sin(step / 20 + number))
+        gpu = self.gpu(number, wave)
         host = None
         if number % self.job.per_host == 0:
+            ours = range(number, min(number + self.job.per_host, self.job.ranks))
+            foreign = messages.GpuSample(
+                index=self.job.per_host, uuid=f"GPU-other-{number}", name="Accelerator", util=0.0
+            )
             host = messages.HostSample(
-                cpu=0.4 + 0.1 * wave, cpu_count=96, memory_used=int(200e9), memory_total=int(1e12),
+                cpu=0.4 + 0.1 * wave, cpu_count=96, cpu_limit_source="cgroup v2",
+                memory_used=int(200e9), memory_total=int(1e12), memory_limit_source="cgroup v2",
                 network_sent=1e9 * wave, network_received=1e9 * wave, disk_read=1e8, disk_written=1e7,
-                disk_used=int(1e12), disk_total=int(4e12),
+                disk_used=int(1e12), disk_total=int(4e12), gpus=[*(self.gpu(n, wave) for n in ours), foreign],
             )  # fmt: skip
         mine = messages.RankSample(cpu=0.02, memory=int(8e9), gpu=gpu, torch_allocated=int(50e9))
         rank.send(messages.ResourceSample(time=time.time(), interval_seconds=self.job.sample_s, host=host, rank=mine))

@@ -51,22 +51,43 @@ def test_of_many_ranks_the_odd_one_and_the_dead_are_named_and_few_are_drawn(begi
     expect(unwell).to_contain_text("failed · SIGKILL")
     expect(unwell.get_by_role("listitem").nth(1)).to_contain_text("rank34")
     expect(page.get_by_role("region", name="Heat map")).to_contain_text("rank 77 differs most")
-    assert page.get_by_role("table", name="Ranks").get_by_role("row").count() < 80
+    ranks = page.get_by_role("table", name="Ranks")
+    assert ranks.get_by_role("row").count() < 80
+    expect(ranks).to_have_attribute("aria-rowcount", "161")
     shoot(page, "many-ranks")
+    page.get_by_role("searchbox", name="Find ranks").fill("gpu-004 failed")
+    expect(ranks.get_by_role("row")).to_have_count(3)
+    expect(page.get_by_role("region", name="Ranks", exact=True)).to_contain_text("2 of 160 ranks below root")
+    page.reload()
+    expect(ranks.get_by_role("row")).to_have_count(3)
+    page.get_by_role("searchbox", name="Find ranks").fill("nowhere")
+    expect(page.get_by_text("No rank fits “nowhere”.")).to_be_visible()
     unwell.get_by_role("link", name="rank33").click()
     assert "rank33" in page.url
 
 
 def test_many_hosts_are_a_line_each(begin: Begin, page: Page, shoot) -> None:
     crowd = begin(Job(ranks=40, per_host=2, metrics=2, history=10, slow=(11,)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     page.goto(crowd.url + "#path=root&tab=resources")
     hosts = page.get_by_role("table", name="Hosts")
     expect(hosts.get_by_role("row")).to_have_count(21)
+    expect(hosts.get_by_role("row").nth(1)).to_contain_text("gpu-005")
+    assert not [url for url in asked if "resources" in url], "columns are asked for, not records"
+    page.get_by_role("searchbox", name="Find hosts").fill("gpu-01")
+    expect(hosts.get_by_role("row")).to_have_count(11)
+    page.get_by_role("searchbox", name="Find hosts").fill("")
     expect(page.get_by_role("region", name="Hosts")).to_contain_text("20 hosts; unlike the others: gpu-005")
     hosts.get_by_role("button", name="GPU").click()
     hosts.get_by_role("button", name="GPU").click()
     expect(hosts.get_by_role("row").nth(1)).to_contain_text("gpu-005")
-    expect(chart(page, "GPU utilisation")).to_contain_text("32 of 40, the most different among them")
+    expect(chart(page, "GPU utilisation")).to_contain_text("by rank · 32 of 40")
+    others = chart(page, "GPU utilisation").get_by_role("button", name="others")
+    expect(others).to_contain_text("%")
+    expect(chart(page, "GPU utilisation").get_by_role("button", name="rank 11")).to_contain_text("30\u202f%")
+    others.click()
+    expect(chart(page, "GPU utilisation").get_by_role("button", name="rank ")).to_have_count(32)
     shoot(page, "many-hosts")
     hosts.get_by_role("link", name="gpu-005").click()
     expect(page.get_by_role("article", name="gpu-005")).to_contain_text("2 ranks")

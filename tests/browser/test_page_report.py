@@ -154,10 +154,11 @@ def test_resources_have_what_is_used_of_what_there_is(fleet: Fleet, page: Page, 
     expect(host).to_contain_text(
         re.compile(r"received\s*2 MB/s\s*sent\s*977 KB/s\s*disk read\s*0 B/s\s*disk written\s*5 MB/s")
     )
+    expect(host.get_by_role("region", name="GPUs")).to_contain_text("2 × H100")
     mine, other = host.get_by_role("listitem").all()
-    expect(mine).to_contain_text(re.compile(r"gpu 0\s*H100\s*rank0"))
+    expect(mine).to_contain_text(re.compile(r"gpu 0\s*rank0"))
     expect(mine).to_contain_text("40\u202f%, peak 80\u202f%")
-    expect(mine).to_contain_text(re.compile(r"61 °C\s*300 / 700 W\s*clocks limited: power cap"))
+    expect(mine).to_contain_text(re.compile(r"61 °C\s*300 / 700 W\s*▲ clocks limited: power cap"))
     expect(other).to_contain_text("not ours")
     fleet.send(0, hardware())
     for name in ("GPU utilisation", "GPU memory", "CPU", "Memory", "Network received", "Disk written", "GPU power"):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
+from trackside.run.resources import MOST_RECORDS
 from trackside.store import SeriesQuery, SeriesReader, plan_baked
 from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
@@ -65,8 +66,8 @@ class LiveSource:
     def epochs(self) -> list[EpochRecord]:
         return self._machine.epoch_records()
 
-    def resources(self, path: str) -> list[ResourceRecord]:
-        return self._machine.resource_records(path)
+    def resources(self, path: str, most: int = MOST_RECORDS) -> list[ResourceRecord]:
+        return self._machine.resource_records(path, most)
 
     def events(self) -> list[EventRecord]:
         return self._machine.event_records()

@@ -147,9 +147,9 @@ class RunMachine:
         """`/api/v1/events`, oldest first."""
         return list(self.state.events)
 
-    def resource_records(self, path: str) -> list[documents.ResourceRecord]:
-        """`/api/v1/resources?path=`, oldest first."""
-        return resources.records_below(self.state, path)
+    def resource_records(self, path: str, most: int = resources.MOST_RECORDS) -> list[documents.ResourceRecord]:
+        """`/api/v1/resources?path=`, oldest first; `most` of them, thinned alike on every path."""
+        return resources.records_below(self.state, path, most)
 
     def graph(self) -> documents.GraphDocument | None:
         """The model graph with the times of the slowest rank, or None; the same object while nothing of it changes."""

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from trackside.run.gauges import evenly
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishResources
 from trackside.run.state import Rank, Run
@@ -15,6 +16,8 @@ KEPT_RECORDS = 3600
 """Records of one path in memory: 2 h at one every 2 s. The run folder holds all."""
 KEPT_WEIGHT = 120_000
 """The same over all paths, a GPU's entry counted as one more record; about 60 MB."""
+MOST_RECORDS = 20_000
+"""In one answer, unless more are asked for."""
 FEWEST_RECORDS = 8
 STALE_SECONDS = 30.0
 """A sample older than this is no figure of the present."""
@@ -111,20 +114,15 @@ def _sampled_ranks(run: Run) -> list[Rank]:
     return [rank for rank in ranks_in_order(run) if rank.sample and is_fresh(run, rank.sampled_at)]
 
 
-def records_below(run: Run, path: str, limit: int = 20_000) -> list[ResourceRecord]:
+def records_below(run: Run, path: str, limit: int = MOST_RECORDS) -> list[ResourceRecord]:
     """Records at or below a path, oldest first; when there are more than `limit`, every path is thinned alike."""
     below = [records for kept, records in run.resources.items() if kept == path or kept.startswith(path + "/")]
     total = sum(map(len, below))
     if total > limit:
-        below = [_thinned(records, max(1, len(records) * limit // total)) for records in below]
+        below = [evenly(records, max(1, len(records) * limit // total)) for records in below]
     found = [record for records in below for record in records]
     found.sort(key=lambda record: record.time)
     return found[-limit:]
-
-
-def _thinned(records: list[ResourceRecord], count: int) -> list[ResourceRecord]:
-    """`count` of the records, evenly, the newest always."""
-    return [records[len(records) - 1 - at * len(records) // count] for at in range(count - 1, -1, -1)]
 
 
 def _keep(run: Run, record: ResourceRecord) -> list[Instruction]:

@@ -72,6 +72,7 @@ def make_app(
         Route("/api/v1/series", series.series),
         Route("/api/v1/epochs", run.epochs),
         Route("/api/v1/resources", run.resources),
+        Route("/api/v1/gauges", run.gauges),
         Route("/api/v1/events", run.events),
         Route("/api/v1/heat", run.heat),
         Route("/api/v1/graph", run.graph),

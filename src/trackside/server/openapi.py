@@ -22,18 +22,16 @@ def _query(name: str, description: str, schema: Json, *, required: bool = False)
     return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
 
 
+COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MOST_POINTS, "default": DEFAULT_POINTS}
 SERIES_PARAMETERS = [
     _query("metric", "Name of the metric, as it was logged.", {"type": "string"}, required=True),
     PATH,
     _query("x", "What the x column holds.", {"enum": list(AXES), "default": "step"}),
     _query("from", "Smallest x, inclusive.", {"type": "number"}),
     _query("to", "Largest x, inclusive.", {"type": "number"}),
-    _query(
-        "points",
-        "Most entries wanted; longer series are reduced to buckets that keep their extremes.",
-        {"type": "integer", "minimum": 1, "maximum": MOST_POINTS, "default": DEFAULT_POINTS},
-    ),
+    _query("points", "Most entries wanted; longer series are reduced to buckets that keep their extremes.", COUNT),
 ]
+POINTS = _query("points", "Most samples wanted of each path; fewer where paths are very many.", COUNT)
 STREAM_PARAMETERS = [
     PATH,
     _query("lastEventId", "As the header `Last-Event-ID`, for clients that cannot set it.", {"type": "string"}),
@@ -91,6 +89,12 @@ def _paths() -> Json:
         "/api/v1/epochs": _json("Epochs, oldest first.", _list(documents.EpochRecord)),
         "/api/v1/resources": _json(
             "Resource samples at or below the path, oldest first.", _list(documents.ResourceRecord), [PATH], (404,)
+        ),
+        "/api/v1/gauges": _json(
+            "The same as columns of a few digits, thinned to `points` samples a path, for drawing.",
+            _ref(documents.GaugesAnswer),
+            [PATH, POINTS],
+            (400, 404),
         ),
         "/api/v1/events": _json("Events, oldest first.", _list(documents.EventRecord)),
         "/api/v1/heat": _json(

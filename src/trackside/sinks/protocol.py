@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from trackside.run.resources import MOST_RECORDS
 from trackside.wire.baked import BakedSeries
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import (
@@ -30,8 +31,8 @@ class RunSource(Protocol):
 
     def metrics(self) -> list[MetricEntry]: ...
     def epochs(self) -> list[EpochRecord]: ...
-    def resources(self, path: str) -> list[ResourceRecord]:
-        """Samples at or below `path`, oldest first, bounded (thinned evenly when there are more than 20,000)."""
+    def resources(self, path: str, most: int = MOST_RECORDS) -> list[ResourceRecord]:
+        """Samples at or below `path`, oldest first; thinned evenly when there are more than `most`."""
         ...
 
     def events(self) -> list[EventRecord]: ...

@@ -195,10 +195,10 @@ class FolderSource:
     def epochs(self) -> list[EpochRecord]:
         return self._view.epochs
 
-    def resources(self, path: str) -> list[ResourceRecord]:
+    def resources(self, path: str, most: int = MAX_RECORDS) -> list[ResourceRecord]:
         below = [record for record in self._view.resources if path == "root" or is_below(record.path, path)]
         count = len(below)
-        return below if count <= MAX_RECORDS else [below[at * count // MAX_RECORDS] for at in range(MAX_RECORDS)]
+        return below if count <= most else [below[at * count // most] for at in range(most)]
 
     def events(self) -> list[EventRecord]:
         return self._view.events

@@ -447,6 +447,27 @@ class ResourceRecord(Document, frozen=True, kw_only=True):
     gpus: list[GpuSample] = []
 
 
+class GaugeTrack(Document, frozen=True, kw_only=True):
+    """The samples of one path as columns of equal length, oldest first; `time` counts seconds from the answer's `origin`."""
+
+    path: str
+    host: str
+    rank: int | None
+    time: list[float]
+    values: dict[str, list[float | None]]
+    """By the name of a field of `ResourceRecord`, to four digits; what has no value at all is left out."""
+
+
+class GaugesAnswer(Document, frozen=True, kw_only=True):
+    """`/api/v1/gauges`: what `/api/v1/resources` holds, thinned to a bounded number of samples a path, for drawing."""
+
+    origin: float
+    """What times are counted from."""
+    tracks: list[GaugeTrack]
+    latest: list[ResourceRecord]
+    """The newest whole sample of each host."""
+
+
 class EventRecord(Document, frozen=True, kw_only=True):
     """One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count and the last one's time."""
 

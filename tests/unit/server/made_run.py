@@ -95,7 +95,7 @@ class MadeRun:
     def epochs(self) -> list[EpochRecord]:
         return self.epoch_list
 
-    def resources(self, path: str) -> list[ResourceRecord]:
+    def resources(self, path: str, most: int = 20_000) -> list[ResourceRecord]:
         return [record for record in self.resource_list if record.path.startswith(path)]
 
     def events(self) -> list[EventRecord]:

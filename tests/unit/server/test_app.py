@@ -32,6 +32,7 @@ DOCUMENTS = [
     "resources",
     "graph",
     "heat",
+    "gauges",
     "tree",
     "report",
     "openapi.json",
@@ -373,6 +374,13 @@ def test_every_route_is_described_and_every_description_answers(site):
 def test_every_field_of_an_answer_is_described(site):
     schema = describe_api()["components"]["schemas"]["RunDocument"]
     assert set(site.ask("/api/v1/run").json()) == set(schema["properties"])
+
+
+def test_gauges_are_scoped_and_bounded_as_asked(site):
+    assert site.ask("/api/v1/gauges?path=root/nowhere").status_code == 404
+    refused = site.ask("/api/v1/gauges?points=0")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "bad_points")
+    assert set(site.ask("/api/v1/gauges?points=2").json()) == {"origin", "tracks", "latest"}
 
 
 def test_the_heat_map_is_scoped_like_everything_else(site):

@@ -2,6 +2,7 @@
 
 import { arranging } from "../charts/arranging";
 import { writing } from "../charts/chartfile";
+import { heating } from "../charts/heating";
 import { getDocument, getText, HttpError } from "../net/api";
 import { bakedSource } from "../state/baked";
 import { Link } from "../net/link";
@@ -19,6 +20,7 @@ import {
   asEpochs,
   asEvent,
   asEvents,
+  asGauges,
   asHello,
   asMetrics,
   asPoints,
@@ -32,15 +34,17 @@ import type { ResourceRecord } from "../wire/types.gen";
 const FLUSH_MS = 100;
 const GREETING_MS = 400;
 const SAMPLES_MS = 1000;
+/** Of very many ranks the samples come all the time, and none is looked at alone. */
+const MANY_SAMPLES_MS = 2000;
 const METRICS_MS = 15_000;
 const EAGER_RESOURCES_RANKS = 64;
 /** A page that opens on a run that is over draws first, and keeps everything then. */
 const SETTLED_MS = 4000;
 
 export function livePage(base: string): Page {
-  const kept: Kept = { source: null, isAlone: false };
+  const kept: Kept = { source: null, samples: null, isAlone: false };
   const page: Page = new Page("live", seriesOf(base, kept), {
-    resources: (path) => loadResources(base, page, path),
+    resources: () => loadSamples(base, page, kept),
     heat: async () => void (page.heat.value = await getDocument(base, "api/v1/heat", asHeat)),
     graph: async () => void (page.graph.value = (await getDocument(base, "api/v1/graph", asGraph)) ?? page.graph.peek()),
     svg: async () => void (page.svg.value = await getText(base, "graph.svg")),
@@ -52,6 +56,8 @@ export function livePage(base: string): Page {
 /** What the report holds, once the run is over: it answers when the controller has gone. */
 interface Kept {
   source: SeriesSource | null;
+  /** The samples from before, asked for or there; again after what the stream could not bring. */
+  samples: Promise<void> | null;
   isAlone: boolean;
 }
 
@@ -75,9 +81,12 @@ function seriesOf(base: string, kept: Kept): SeriesSource {
   };
 }
 
-async function loadResources(base: string, page: Page, path: string): Promise<void> {
-  const records = await getDocument(base, "api/v1/resources", asResources, { path });
-  page.change([{ kind: "resources", records, fresh: true }]);
+function loadSamples(base: string, page: Page, kept: Kept): Promise<void> {
+  const asked = (kept.samples ??= getDocument(base, "api/v1/gauges", asGauges).then((gauges) => page.loadSamples(gauges)));
+  asked.catch(() => {
+    if (kept.samples === asked) kept.samples = null;
+  });
+  return asked;
 }
 
 class Feed {
@@ -94,6 +103,7 @@ class Feed {
   /** Whether anything was asked for yet. */
   private begun = false;
   private runId: string | null = null;
+  private loads = 0;
   private sawItRun = false;
   private readonly link: Link;
 
@@ -230,7 +240,7 @@ class Feed {
   /** Very many hosts are sampled all the time, each seldom: what came is shown once a second. */
   private sampleNow(): void {
     if (this.samples.length === 0) return;
-    const due = this.sampledAt + SAMPLES_MS;
+    const due = this.sampledAt + (this.page.everyone.peek().length > EAGER_RESOURCES_RANKS ? MANY_SAMPLES_MS : SAMPLES_MS);
     if (performance.now() < due) {
       this.sampler ??= setTimeout(() => {
         this.sampler = undefined;
@@ -241,7 +251,7 @@ class Feed {
     this.sampledAt = performance.now();
     const records = this.samples;
     this.samples = [];
-    this.page.change([{ kind: "resources", records, fresh: false }]);
+    this.page.change([{ kind: "resources", records }]);
   }
 
   /** A name never seen brings its unit and reduction from the server, and counts are brought up to date now and then. */
@@ -282,7 +292,10 @@ class Feed {
         { kind: "events", events },
       ]);
       this.page.curves.restart(this.page.path.peek());
-      if (ranks.length <= EAGER_RESOURCES_RANKS) void loadResources(this.base, this.page, "root").catch(() => undefined);
+      const isAgain = this.loads++ > 0 && this.kept.samples !== null;
+      if (isAgain) this.kept.samples = null;
+      if (isAgain || ranks.length <= EAGER_RESOURCES_RANKS) void this.page.requests.resources().catch(() => undefined);
+      void heating().catch(() => undefined);
       if (isOver(run)) this.keepEverything();
       else this.preload();
     } catch (error) {
@@ -303,7 +316,7 @@ class Feed {
   private keepEverything(): void {
     const { curves, model, requests, view } = this.page;
     const { run, ranks } = model.peek();
-    const wanted = [ranks.some((rank) => rank.step_seconds !== null) && requests.heat, run?.has_graph === true && requests.graph, run?.has_svg === true && requests.svg];
+    const wanted = [requests.resources, ranks.some((rank) => rank.step_seconds !== null) && requests.heat, run?.has_graph === true && requests.graph, run?.has_svg === true && requests.svg];
     if (run?.has_graph === true) void arranging().catch(() => undefined);
     void writing().catch(() => undefined);
     for (const ask of wanted) if (ask !== false) void ask().catch(() => undefined);
@@ -323,7 +336,6 @@ class Feed {
     const { page, kept } = this;
     const baked = await getDocument(this.base, "api/v1/report", asBaked);
     kept.source = bakedSource(baked.series, baked.run.started_at);
-    page.change([{ kind: "resources", records: baked.resources, fresh: false }]);
     page.heat.value ??= baked.heat;
     page.graph.value ??= baked.graph;
     page.svg.value ??= baked.svg;

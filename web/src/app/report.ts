@@ -20,7 +20,7 @@ export function reportPage(): Page | null {
     { kind: "metrics", metrics: baked.metrics },
     { kind: "epochs", epochs: baked.epochs },
     { kind: "events", events: baked.events },
-    { kind: "resources", records: baked.resources, fresh: true },
+    { kind: "resources", records: baked.resources },
   ]);
   page.heat.value = baked.heat;
   page.graph.value = baked.graph;

@@ -19,11 +19,11 @@ it("a way has round corners", () => {
 
 const heat = {
   rows: [0, 1, 2].map((rank) => ({ rank, path: `root/rank${rank}`, x: [0, 1], values: [1, 1] })),
-  cells: [[1, 1], [1, 1], [9, 9]], low: 1, high: 9, from: 0, to: 1, means: [1, 1, 9], odd: { rank: 2, mean: 9, usual: 1 },
+  cells: [[1, 1], [1, 1], [9, 9]].map((line) => Float64Array.from(line)), low: 1, high: 9, isBelow: false, isAbove: false, from: 0, to: 1, means: [1, 1, 9], odd: { rank: 2, mean: 9, usual: 1 },
 };
 
 it("cells of a heat map are found by pointing and by keys, the odd row first", () => {
-  const layout = heatLayout(3, 262);
+  const layout = heatLayout(3, 262, false, 900);
   expect(cellAt(heat, layout, layout.left + 150, 1.5 * layout.rowHeight)).toEqual({ row: 1, column: 1 });
   expect(cellAt(heat, layout, 3, 20)).toBeNull();
   expect(cellBy("ArrowUp", null, heat)).toEqual({ row: 2, column: 1 });
@@ -34,13 +34,22 @@ it("cells of a heat map are found by pointing and by keys, the odd row first", (
 });
 
 it("a thousand ranks are seen at one glance, and the odd one among them", () => {
-  const { rowHeight, height } = heatLayout(1024, 500);
+  const { rowHeight, height } = heatLayout(1024, 500, false, 900);
   expect(height).toBe(580);
   expect(rowHeight * 1024).toBeCloseTo(560);
-  const cells = Array.from({ length: 1024 }, (_, row) => [row === 517 ? 9 : 1, row === 517 ? null : 1]);
+  const cells = Array.from({ length: 1024 }, (_, row) => Float64Array.of(row === 517 ? 9 : 1, row === 517 ? NaN : 1));
   const lines = sharedLines(cells, 560);
   expect(lines).toHaveLength(560);
   expect(lines.filter(([value]) => value === 9)).toHaveLength(1);
   expect(lines.every(([, value]) => value === 1)).toBe(true);
   expect(sharedLines(cells.slice(0, 3), 560)).toHaveLength(3);
+});
+
+it("a large screen shows more of very many ranks, and names of hosts stand where there is room", () => {
+  expect(heatLayout(1024, 3000, true, 2000).height).toBe(1020);
+  expect(heatLayout(600, 3000, true, 2000).height).toBe(620);
+  expect(heatLayout(64, 3000, true, 2000).rowHeight).toBe(heatLayout(64, 1400, true, 900).rowHeight);
+  expect(heatLayout(8, 1400, true, 900).hosts).toBeGreaterThan(0);
+  expect(heatLayout(8, 1400, false, 900).hosts).toBe(0);
+  expect(heatLayout(8, 340, true, 900)).toEqual(heatLayout(8, 340, false, 900));
 });

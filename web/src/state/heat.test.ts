@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { asRanks } from "../wire/guards";
-import { heatOf, withOdd } from "./heat";
+import { heatOf, hostBands, withOdd } from "./heat";
 import { RankHistory } from "./history";
 import { stepRows } from "./steptimes";
 
@@ -14,14 +14,14 @@ it("a last column that many ranks had not told yet gives way to what this page h
   const seen = new RankHistory();
   seen.take(ranks, 2, 0);
   seen.take(ranks, 3, 1100);
-  expect(stepRows(answer, seen, "own step", ranks, 100)[0]).toMatchObject({ x: [1, 2, 3], values: [1, 2, 1] });
+  expect(stepRows(answer, seen, "own step", ranks, 100)[0]).toMatchObject({ x: [1, 2, 3], values: Float64Array.of(1, 2, 1) });
 });
 
 it("rows hold the whole run by rank, whatever order the server has them in", () => {
   const rows = stepRows(answer, new RankHistory(), "own step", ranks, 100);
   expect(rows.map(({ rank, x, from, values }) => ({ rank, x, from, values }))).toEqual([
-    { rank: 0, x: [1, 2, 4], from: [0, 1, 2], values: [1, 2, null] },
-    { rank: 1, x: [1, 2, 4], from: [0, 1, 2], values: [4, 4, 4] },
+    { rank: 0, x: [1, 2, 4], from: [0, 1, 2], values: Float64Array.of(1, 2, NaN) },
+    { rank: 1, x: [1, 2, 4], from: [0, 1, 2], values: Float64Array.of(4, 4, 4) },
   ]);
   expect(stepRows(null, new RankHistory(), "whole step", ranks, 100)[0]?.x).toEqual([]);
 });
@@ -35,13 +35,13 @@ it("what the page has seen since goes on from there, without overlap and without
   const row = stepRows(answer, history, "own step", ranks, 100)[1];
   expect(row?.x).toEqual([1, 2, 4, 4.6, 40]);
   expect(row?.from).toEqual([0, 1, 2, 4, 35]);
-  expect(row?.values).toEqual([4, 4, 4, 2, 2]);
+  expect(row?.values).toEqual(Float64Array.of(4, 4, 4, 2, 2));
 });
 
 it("a rank that has gone has no value from then on", () => {
   const history = new RankHistory();
   history.take(asRanks([{ rank: 0, path: "p", state: "alive", own_step_seconds: 1 }, { rank: 1, path: "q", state: "failed", own_step_seconds: 2 }]), 1, 0);
-  expect([...(history.since(0)[0]?.ranks.keys() ?? [])]).toEqual([0]);
+  expect(history.since(0)[0]?.own).toEqual(Float32Array.of(1, NaN));
 });
 
 it("a long history is thinned and its spans stay closed", () => {
@@ -54,9 +54,9 @@ it("a long history is thinned and its spans stay closed", () => {
 
 it("a value fills the span it held for, a gap stays empty, and short spans weigh little", () => {
   const row = { rank: 0, path: "", x: [1, 2, 10], from: [0, 1, 8], values: [1, 3, 5] };
-  expect(heatOf([row], 5)?.cells).toEqual([[2, null, null, null, 5]]);
-  expect(heatOf([{ ...row, from: [0, 1, 2] }], 5)?.cells).toEqual([[2, 5, 5, 5, 5]]);
-  expect(heatOf([{ ...row, from: [0, 1, 2] }], 1)?.cells).toEqual([[4.4]]);
+  expect(heatOf([row], 5)?.cells).toEqual([Float64Array.of(2, NaN, NaN, NaN, 5)]);
+  expect(heatOf([{ ...row, from: [0, 1, 2] }], 5)?.cells).toEqual([Float64Array.of(2, 5, 5, 5, 5)]);
+  expect(heatOf([{ ...row, from: [0, 1, 2] }], 1)?.cells).toEqual([Float64Array.of(4.4)]);
 });
 
 it("the scale has the odd row in it, and noise fills little of it", () => {
@@ -88,4 +88,19 @@ it("a row that is known to be the odd one is marked where the cells do not say s
   expect(withOdd(alike, 7)).toBe(alike);
   const clear = heatOf(pair([2, 2, 2, 2, 2, 2], [9, 9, 9, 9, 9, 9]), 6)!;
   expect(withOdd(clear, 0)).toBe(clear);
+});
+
+it("a first step of a minute hides no slow rank: moments that were unusual for all do not make the scale", () => {
+  const at = Array.from({ length: 100 }, (_, i) => i);
+  const row = (rank: number, usual: number) => ({ rank, path: "", x: at, values: at.map((i) => (i < 20 ? 60 : usual)) });
+  const heat = heatOf([...Array.from({ length: 63 }, (_, rank) => row(rank, 0.1)), row(63, 0.15)], 100);
+  expect(heat).toMatchObject({ low: 0.1, isAbove: true, odd: { rank: 63 } });
+  expect(heat?.high).toBeCloseTo(0.15);
+  expect(heat?.means[63]).toBeCloseTo(0.15);
+});
+
+it("rows of one host stand together; one host alone is no band", () => {
+  const rows = ["a", "a", "b", null].map((host, rank) => ({ rank, path: "", host, x: [], values: [] }));
+  expect(hostBands(rows)).toEqual([{ host: "a", first: 0, count: 2 }, { host: "b", first: 2, count: 1 }, { host: "", first: 3, count: 1 }]);
+  expect(hostBands(rows.slice(0, 2))).toEqual([]);
 });

@@ -13,20 +13,34 @@ export interface Moment {
   at: number;
   /** Since when it holds, seconds since the run's start. */
   from: number;
-  ranks: Map<number, { own: number | null; data: number | null; wall: number | null }>;
+  /** Where each rank stands in the columns; moments of the same ranks share it. */
+  places: ReadonlyMap<number, number>;
+  /** NaN where unknown, or the rank had gone. */
+  own: Float32Array;
+  data: Float32Array;
+  wall: Float32Array;
 }
 
 export class RankHistory {
   private moments: Moment[] = [];
   private lastMs = -Infinity;
+  private places: ReadonlyMap<number, number> = new Map();
 
   /** Takes at most one moment a second; older ones are thinned when there are many. */
   take(ranks: RankEntry[], at: number, nowMs: number): void {
     if (nowMs - this.lastMs < EVERY_MS) return;
     this.lastMs = nowMs;
+    if (ranks.length !== this.places.size || ranks.some((rank, i) => this.places.get(rank.rank) !== i)) this.places = new Map(ranks.map((rank, i) => [rank.rank, i]));
     const before = this.moments[this.moments.length - 1]?.at ?? at - 1;
-    const entries = ranks.flatMap((rank) => (isGone(rank) ? [] : [[rank.rank, { own: ownStep(rank), data: rank.phases["data"] ?? null, wall: rank.step_seconds }] as const]));
-    this.moments.push({ at, from: Math.max(before, at - HOLDS_S), ranks: new Map(entries) });
+    const column = (read: (rank: RankEntry) => number | null | undefined) => Float32Array.from(ranks, (rank) => (isGone(rank) ? NaN : (read(rank) ?? NaN)));
+    this.moments.push({
+      at,
+      from: Math.max(before, at - HOLDS_S),
+      places: this.places,
+      own: column(ownStep),
+      data: column((rank) => rank.phases["data"]),
+      wall: column((rank) => rank.step_seconds),
+    });
     if (this.moments.length > KEPT) this.moments = this.moments.filter((_, i) => i % 2 === 0 || i > KEPT / 2).map(closed);
   }
 

@@ -18,11 +18,14 @@ function part(used: number | null, total: number | null): number | null {
   return used === null || total === null || total === 0 ? null : used / total;
 }
 
-/** @param sort null: by name. */
-export function hostRows(hosts: ResourceRecord[], ranks: RankEntry[], sort: { key: HostColumn; descending: boolean } | null): HostRow[] {
+export function hostRows(hosts: ResourceRecord[], ranks: RankEntry[]): HostRow[] {
   const byHost = new Map<string, RankEntry[]>();
-  for (const rank of ranks) if (rank.host !== null) byHost.set(rank.host, [...(byHost.get(rank.host) ?? []), rank]);
-  const rows = hosts.map((host): HostRow => {
+  for (const rank of ranks) {
+    const own = byHost.get(rank.host ?? "");
+    if (own === undefined) byHost.set(rank.host ?? "", [rank]);
+    else own.push(rank);
+  }
+  return hosts.map((host): HostRow => {
     const own = byHost.get(host.host) ?? [];
     const gpus = own.flatMap((rank) => (rank.gpu === null ? [] : [rank.gpu]));
     const warm = gpus.flatMap((gpu) => (gpu.temperature === null ? [] : [gpu.temperature]));
@@ -42,11 +45,19 @@ export function hostRows(hosts: ResourceRecord[], ranks: RankEntry[], sort: { ke
       sent: host.network_sent,
     };
   });
-  if (sort === null) return rows.sort((a, b) => (a.host < b.host ? -1 : 1));
+}
+
+const byName = new Intl.Collator("en", { numeric: true });
+
+/** By a column, what is unknown last; without one the hosts that are unlike the others come first, then by name. */
+export function sortedHosts(rows: HostRow[], odd: ReadonlyMap<string, unknown>, sort: { key: HostColumn; descending: boolean } | null): HostRow[] {
+  const inOrder = (a: HostRow, b: HostRow) => byName.compare(a.host, b.host);
+  if (sort === null) return [...rows].sort((a, b) => Number(odd.has(b.host)) - Number(odd.has(a.host)) || inOrder(a, b));
   const sign = sort.descending ? -1 : 1;
-  return rows.sort((a, b) => {
+  return [...rows].sort((a, b) => {
     const [left, right] = [a[sort.key], b[sort.key]];
-    return left === null || right === null ? Number(left === null) - Number(right === null) : sign * (left - right);
+    if (left === null || right === null) return Number(left === null) - Number(right === null) || inOrder(a, b);
+    return sign * (left - right) || inOrder(a, b);
   });
 }
 

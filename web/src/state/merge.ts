@@ -2,8 +2,6 @@
 
 import type { EpochRecord, EventRecord, MetricEntry, PointsEvent, ResourceRecord } from "../wire/types.gen";
 
-const RESOURCES_KEPT = 20_000;
-
 function mergeBy<T>(old: T[], fresh: T[], key: (item: T) => number): T[] {
   if (fresh.length === 0) return old;
   const byKey = new Map(old.map((item) => [key(item), item]));
@@ -21,22 +19,11 @@ export function mergeEvents(old: EventRecord[], fresh: EventRecord[]): EventReco
   return mergeBy(old, fresh, (record) => record.id);
 }
 
-/** Samples are known by path and time; the oldest go when there are too many. */
+/** The newest sample of each path, ascending by time. */
 export function mergeResources(old: ResourceRecord[], fresh: ResourceRecord[]): ResourceRecord[] {
-  if (fresh.length === 0) return old;
-  const from = Math.min(...fresh.map((record) => record.time));
-  const recent = new Set<string>();
-  for (let i = old.length - 1; i >= 0; i--) {
-    const record = old[i];
-    if (record === undefined || record.time < from) break;
-    recent.add(`${record.time} ${record.path} ${record.rank}`);
-  }
-  const news = fresh.filter((record) => !recent.has(`${record.time} ${record.path} ${record.rank}`));
-  if (news.length === 0) return old;
-  const last = old[old.length - 1];
-  const merged = [...old, ...news];
-  if (last !== undefined && from < last.time) merged.sort((a, b) => a.time - b.time);
-  return merged.length > RESOURCES_KEPT ? merged.slice(merged.length - RESOURCES_KEPT) : merged;
+  const newest = new Map(old.map((record) => [record.path, record]));
+  for (const record of fresh) if (record.time >= (newest.get(record.path)?.time ?? -Infinity)) newest.set(record.path, record);
+  return fresh.length === 0 ? old : [...newest.values()].sort((a, b) => a.time - b.time);
 }
 
 /** `loss` first, then by name: the order of page, CSV and lines. */

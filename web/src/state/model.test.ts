@@ -3,7 +3,7 @@ import { asEpoch, asEvent, asResources, asRun, asRanks, asBaked, asSeries } from
 import { EMPTY, reduce } from "./model";
 import { bestOf, metricColumns } from "./epochs";
 import { bakedSource } from "./baked";
-import { ordered, slowestOf } from "./standings";
+import { foundRanks, ordered, slowestOf } from "./standings";
 import { treeRows } from "./tree";
 import { heatOf } from "./heat";
 import { trendOf } from "./trend";
@@ -28,9 +28,9 @@ it("epochs, events and samples told twice are there once", () => {
   const twice = reduce(reduce(EMPTY, { kind: "events", events: [event] }), { kind: "events", events: [{ ...event, count: 5 }] });
   expect(twice.events.map((record) => record.count)).toEqual([5]);
 
-  const records = asResources([{ time: 1, path: "root/a", host: "a" }, { time: 2, path: "root/a", host: "a" }]);
-  const loaded = reduce(EMPTY, { kind: "resources", records, fresh: true });
-  expect(reduce(loaded, { kind: "resources", records: records.slice(1), fresh: false }).resources).toHaveLength(2);
+  const records = asResources([{ time: 1, path: "root/a", host: "a" }, { time: 2, path: "root/a", host: "a" }, { time: 1, path: "root/b", host: "b" }]);
+  const loaded = reduce(EMPTY, { kind: "resources", records });
+  expect(reduce(loaded, { kind: "resources", records: records.slice(0, 1) }).resources.map(({ path, time }) => [path, time])).toEqual([["root/b", 1], ["root/a", 2]]);
 });
 
 it("test_b40 loss comes first, then by name; a metric that begins late is added", () => {
@@ -73,7 +73,7 @@ it("the row that differs is found", () => {
   const rows = [0.9, 0.9, 0.5, 0.9].map((level, i) => ({ rank: i, path: `root/rank${i}`, x: [0, 1, 2], values: [level, null, level] }));
   const heat = heatOf(rows, 10);
   expect(heat?.odd).toEqual({ rank: 2, mean: 0.5, usual: 0.9 });
-  expect(heat?.cells[2]).toEqual([0.5, null, 0.5]);
+  expect(heat?.cells[2]).toEqual(Float64Array.of(0.5, NaN, 0.5));
   expect(heatOf([], 10)).toBeNull();
 });
 
@@ -109,4 +109,10 @@ it("what has the wrong shape is refused at the edge", () => {
   expect(() => asRun({ id: 1 })).toThrow("run.id");
   expect(() => asSeries({ metric: "a", path: "root", x: [1], mean: [], min: [], max: [], count: [] })).toThrow("different lengths");
   expect(() => asRanks({})).toThrow("no list");
+});
+
+it("ranks are found by number, host, state and verdict, and all words must fit", () => {
+  const ranks = asRanks([rank(1, 0, { host: "gpu-001" }), rank(11, 0, { host: "gpu-001", state: "failed" }), rank(12, 0, { host: "gpu-002", verdict: "straggler" })]);
+  const found = (words: string) => foundRanks(ranks, words).map((entry) => entry.rank);
+  expect([found(""), found("1"), found("rank1"), found("GPU-001 failed"), found("straggler"), found("none")]).toEqual([[1, 11, 12], [1], [1, 11, 12], [11], [12], []]);
 });

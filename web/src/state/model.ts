@@ -25,7 +25,7 @@ export interface Model {
   epochs: EpochRecord[];
   /** Ascending by id. */
   events: EventRecord[];
-  /** Ascending by time, bounded. */
+  /** The newest sample of each path, ascending by time. */
   resources: ResourceRecord[];
   complete: boolean;
 }
@@ -51,7 +51,7 @@ export type Change =
   | { kind: "points"; points: PointsEvent }
   | { kind: "epochs"; epochs: EpochRecord[] }
   | { kind: "events"; events: EventRecord[] }
-  | { kind: "resources"; records: ResourceRecord[]; fresh: boolean };
+  | { kind: "resources"; records: ResourceRecord[] };
 
 export function reduce(model: Model, change: Change): Model {
   switch (change.kind) {
@@ -70,7 +70,7 @@ export function reduce(model: Model, change: Change): Model {
     case "events":
       return { ...model, events: mergeEvents(model.events, change.events) };
     case "resources":
-      return { ...model, resources: change.fresh ? mergeResources(change.records, model.resources) : mergeResources(model.resources, change.records) };
+      return { ...model, resources: mergeResources(model.resources, change.records) };
   }
 }
 

@@ -2,13 +2,14 @@
 
 import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import { recall, recallSet, remember, rememberSet } from "../lib/remember";
-import type { EventRecord, GraphDocument, HeatAnswer, MetricEntry, RankEntry, ResourceRecord, RunDocument } from "../wire/types.gen";
+import type { EventRecord, GaugesAnswer, GraphDocument, HeatAnswer, MetricEntry, RankEntry, ResourceRecord, RunDocument } from "../wire/types.gen";
 import { domainOf, type Range } from "./domain";
 import { Curves, type SeriesSource, type Zoom } from "./curves";
 import { culpritOf, type Culprit } from "./ending";
 import type { Folds } from "./graph/fold";
 import { RankHistory } from "./history";
 import { EMPTY, isOver, reduce, type Change, type Model } from "./model";
+import { Samples } from "./samples";
 import { formatView, isWithin, parentOf, parseView, type View } from "./view";
 
 export type Mode = "live" | "report";
@@ -18,8 +19,8 @@ export type Theme = "system" | "dark" | "light";
 
 /** What the page can ask for beyond the stream; resolved when it is there. What cannot be had leaves what is known. */
 export interface Requests {
-  /** All resource samples below a path, into the model. */
-  resources(path: string): Promise<void>;
+  /** What was sampled before this page was there, into `samples`; asked once. */
+  resources(): Promise<void>;
   /** What every rank's steps took, into `heat`. */
   heat(): Promise<void>;
   /** The model's graph, into `graph`. */
@@ -52,6 +53,9 @@ export class Page {
   readonly folds: Signal<Folds & { structure: string | null }> = signal({ structure: null, open: new Set(), pages: new Map() });
   readonly curves: Curves;
   readonly history = new RankHistory();
+  /** The course of what `resources` has the newest of; it changes in place, and `sampled` grows then. */
+  readonly samples = new Samples();
+  readonly sampled: Signal<number> = signal(0);
 
   readonly run: ReadonlySignal<RunDocument | null> = computed(() => this.model.value.run);
   readonly isOver: ReadonlySignal<boolean> = computed(() => isOver(this.run.value));
@@ -96,12 +100,23 @@ export class Page {
   change(changes: Change[]): void {
     batch(() => {
       this.model.value = changes.reduce(reduce, this.model.value);
-      if (changes.some((change) => change.kind === "resources")) this.sampledAt.value = performance.now();
+      for (const change of changes) {
+        if (change.kind !== "resources") continue;
+        this.samples.take(change.records);
+        this.sampled.value += 1;
+        this.sampledAt.value = performance.now();
+      }
     });
     const { run, ranks, runAt, ranksAt } = this.model.peek();
     if (run !== null && changes.some((change) => change.kind === "ranks") && !isOver(run)) {
       this.history.take(ranks, run.elapsed_seconds + (ranksAt - runAt) / 1000, ranksAt);
     }
+  }
+
+  /** Samples from before. */
+  loadSamples(gauges: GaugesAnswer): void {
+    this.samples.load(gauges);
+    this.change([{ kind: "resources", records: gauges.latest }]);
   }
 
   /** Shows something else; `push` makes it a step that Back undoes. */

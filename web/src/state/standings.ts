@@ -36,6 +36,16 @@ export function isGone(rank: RankEntry): boolean {
   return rank.state === "failed" || rank.state === "lost";
 }
 
+/** Ranks that all of the words fit: a number is a rank's own, anything else a part of its name, host, state or verdict. */
+export function foundRanks(ranks: RankEntry[], words: string): RankEntry[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  if (wanted.length === 0) return ranks;
+  return ranks.filter((rank) => {
+    const texts = [`rank${rank.rank}`, rank.host, rank.state, rank.verdict].map((text) => (text ?? "").toLowerCase());
+    return wanted.every((word) => (/^\d+$/.test(word) ? rank.rank === Number(word) : texts.some((text) => text.includes(word))));
+  });
+}
+
 const OTHER_SHARE = 0.03;
 
 /** Whether another share of the batch is different enough to be worth a word. */
@@ -43,7 +53,8 @@ export function isOtherShare(share: number | null, suggested: number): boolean {
   return share === null || Math.abs(suggested - share) > OTHER_SHARE * share;
 }
 
-function keyOf(rank: RankEntry, column: Column): number | null {
+/** What a column sorts by; null: unknown. */
+export function keyOf(rank: RankEntry, column: Column): number | null {
   switch (column) {
     case "rank":
       return rank.rank;

@@ -27,6 +27,8 @@ export interface View {
   severity: Level;
   kind: string;
   words: string;
+  /** Ranks and hosts that are shown in tables; empty: all. */
+  find: string;
   /** The module that is looked at in the model, by its qualified name; empty: none. */
   module: string;
   /** What the model is coloured by; null: what is known best. */
@@ -51,6 +53,7 @@ export const HOME: View = {
   severity: "info",
   kind: "",
   words: "",
+  find: "",
   module: "",
   tint: null,
 };
@@ -79,6 +82,7 @@ export function parseView(hash: string): View {
     severity: SEVERITIES.find((level) => level === fields.get("severity")) ?? HOME.severity,
     kind: text(fields.get("class")),
     words: text(fields.get("words")),
+    find: text(fields.get("find")),
     module: text(fields.get("module")),
     tint: TINTS.find((name) => name === fields.get("tint")) ?? null,
   };
@@ -122,6 +126,7 @@ export function formatView(view: View): string {
   if (view.severity !== HOME.severity) parts.push(`severity=${view.severity}`);
   if (view.kind !== "") parts.push(`class=${encodeURIComponent(view.kind)}`);
   if (view.words !== "") parts.push(`words=${encodeURIComponent(view.words)}`);
+  if (view.find !== "") parts.push(`find=${encodeURIComponent(view.find)}`);
   if (view.module !== "") parts.push(`module=${encodeURIComponent(view.module)}`);
   if (view.tint !== null) parts.push(`tint=${view.tint}`);
   return `#${parts.join("&")}`;

@@ -1,34 +1,38 @@
 import { useSignal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
-import { aligned, drawable, type Picture } from "../charts/aligned";
+import { aligned, drawable, type Column, type Picture } from "../charts/aligned";
 import { Crosshair } from "../charts/crosshair";
 import { useInView, usePrinting } from "../charts/inview";
 import { PlotView } from "../charts/PlotView";
 import * as format from "../lib/format";
 import { byteTicks, numberTicks, percentTicks, type Ticks } from "../lib/ticks";
-import { GAUGES, gaugeLines, type Gauge, type GaugeLine, type Unit } from "../state/gauges";
+import { GAUGES, gaugeLines, snapped, valuesOf, type Gauge, type GaugeLine, type Unit } from "../state/gauges";
 import { domainOf } from "../state/domain";
+import { isWithin } from "../state/view";
 import { usePage } from "./context";
-import { Legend } from "./Legend";
+import { GaugeLegend } from "./GaugeLegend";
 
-/** Curves of what samples have, over time. */
+/** Curves of what samples have, over time; one kind of hardware after the other. */
 export function GaugeCharts() {
   const page = usePage();
   const crosshair = useMemo(() => new Crosshair(), []);
-  const x = page.view.value.x === "time" ? "time" : "relative";
-  const resources = page.resources.value;
-  const origin = page.run.value?.started_at ?? 0;
   const path = page.path.value;
-  const charts = useMemo(
-    () => GAUGES.map((gauge) => ({ gauge, ...gaugeLines(resources, gauge, path, x, origin) })).filter(({ lines }) => lines.length > 0),
-    [resources, path, x, origin],
-  );
+  void page.sampled.value;
+  const tracks = [...page.samples.tracks.values()];
+  const isThere = (gauge: Gauge) =>
+    tracks.some((track) => (track.rank !== null) === (gauge.of === "rank") && (isWithin(track.path, path) || (gauge.of === "host" && track.path !== "root" && isWithin(path, track.path))) && valuesOf(track, gauge) !== null);
+  const charts = GAUGES.filter(isThere);
   return (
-    <div class="grid">
-      {charts.map(({ gauge, lines, total }) => (
-        <GaugeChart key={gauge.key} gauge={gauge} lines={lines} total={total} crosshair={crosshair} x={x} />
+    <>
+      {[...new Set(charts.map((gauge) => gauge.group))].map((group) => (
+        <section key={group} class="gauges" aria-label={group}>
+          <h2>{group}</h2>
+          <div class="grid">
+            {charts.map((gauge) => gauge.group === group && <GaugeChart key={gauge.key} gauge={gauge} crosshair={crosshair} />)}
+          </div>
+        </section>
       ))}
-    </div>
+    </>
   );
 }
 
@@ -42,7 +46,7 @@ export function unitFormat(unit: Unit): (value: number) => string {
       return (value) => `${format.bytes(value)}/s`;
     case "°C":
     case "W":
-      return (value) => `${format.tick(value)} ${unit}`;
+      return (value) => `${Math.round(value)} ${unit}`;
   }
 }
 
@@ -61,16 +65,29 @@ function unitTicks(unit: Unit): Ticks {
   }
 }
 
-function GaugeChart({ gauge, lines, total, crosshair, x }: { gauge: Gauge; lines: GaugeLine[]; total: number; crosshair: Crosshair; x: "time" | "relative" }) {
+/** So many lines each have a colour; of more those that stand out do. */
+const COLORED = 4;
+const MOMENTS = 400;
+
+function GaugeChart({ gauge, crosshair }: { gauge: Gauge; crosshair: Crosshair }) {
   const page = usePage();
   const ref = useRef<HTMLElement>(null);
   const isInView = useInView(ref);
   const isDrawn = usePrinting() || isInView;
   const solo = useSignal<string | null>(null);
+  const isOpen = useSignal(false);
   const index = useSignal<number | null>(null);
+  const x: "time" | "relative" = page.view.value.x === "time" ? "time" : "relative";
   const isSame = page.view.value.x === x;
   const range = (isSame ? page.view.value.zoom : null) ?? (isSame ? page.range.value : domainOf(page.model.value, x));
-  const picture = useMemo(() => pictureOfLines(isDrawn ? lines : [], solo.value), [isDrawn, lines, solo.value, page.theme.value, page.scheme.value]);
+  const origin = page.run.value?.started_at ?? 0;
+  const { lines, total } = useMemo(() => {
+    if (!isDrawn) return { lines: [], total: 0 };
+    const found = gaugeLines(page.samples, gauge, page.path.value, x, origin);
+    return found.lines.length > COLORED ? { ...found, lines: snapped(found.lines, MOMENTS) } : found;
+  }, [isDrawn, page.sampled.value, page.path.value, x, origin]);
+  const isEach = isOpen.value || lines.length <= COLORED;
+  const picture = useMemo(() => pictureOfLines(lines, solo.value, isEach), [lines, solo.value, isEach, page.theme.value, page.scheme.value]);
   const yFormat = unitFormat(gauge.unit);
   const frame = useMemo(
     () => ({ xKind: x, range, at: null, yTicks: unitTicks(gauge.unit), inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
@@ -80,11 +97,13 @@ function GaugeChart({ gauge, lines, total, crosshair, x }: { gauge: Gauge; lines
     <article ref={ref} class="chart" aria-label={gauge.title}>
       <div class="chart-head">
         <h3 class="chart-name">{gauge.title}</h3>
-        <span class="chart-unit">{gauge.of === "host" ? "by host" : "by rank"}{total > lines.length && ` · ${lines.length} of ${format.count(total)}, the most different among them`}</span>
+        <span class="chart-unit" title={total > lines.length ? "Those that differ most, and some of the others" : undefined}>
+          by {gauge.of}{total > lines.length && lines.length > 0 && ` · ${lines.length} of ${format.count(total)}`}
+        </span>
       </div>
       {isDrawn && (
         <>
-          <Legend picture={picture} index={index.value} solo={solo} values={yFormat} />
+          <GaugeLegend picture={picture} lines={lines} total={total} of={gauge.of} index={index.value} solo={solo} isOpen={isOpen} isEach={isEach} values={yFormat} />
           <PlotView
             picture={picture}
             frame={frame}
@@ -101,17 +120,35 @@ function GaugeChart({ gauge, lines, total, crosshair, x }: { gauge: Gauge; lines
   );
 }
 
-function pictureOfLines(lines: GaugeLine[], solo: string | null): Picture {
+/** `isEach`: every line has a colour of its own; else those that stand out do, before the others in one. */
+function pictureOfLines(lines: GaugeLine[], solo: string | null, isEach: boolean): Picture {
   const table = aligned(lines.map((line) => ({ x: line.x, values: drawable(line.values, false) })));
+  let odd = 0;
   const all = lines.map((line, i) => ({
     key: line.key,
     label: line.label,
-    values: table.values[i] ?? [],
-    color: i % 8,
-    width: 1.4,
-    alpha: 1,
-    dashed: i % 16 > 7,
+    values: parted(table.values[i] ?? []),
+    color: isEach ? i % 8 : line.isOdd ? (odd += 1) : 0,
+    width: !isEach && line.isOdd ? 2 : 1.4,
+    alpha: isEach || line.isOdd ? 1 : 0.45,
+    dashed: isEach && i % 16 > 7,
   }));
   const shown = solo === null ? all : all.filter((line) => line.key === solo);
-  return { x: table.x, lines: shown.length > 0 ? shown : all, band: null, marks: [], log: false };
+  const drawn = shown.length > 0 ? shown : all;
+  return { x: table.x, lines: isEach ? drawn : drawn.sort((a, b) => a.color - b.color), band: null, marks: [], log: false };
+}
+
+/** A gap reaches from the value before it to the one behind it, also where other lines have values in between. */
+function parted(values: Column): Column {
+  let from = -1;
+  let isGap = false;
+  const out = [...values];
+  values.forEach((value, i) => {
+    if (value === null) isGap = true;
+    if (value === null || value === undefined) return;
+    if (isGap && from >= 0) out.fill(null, from + 1, i);
+    from = i;
+    isGap = false;
+  });
+  return out;
 }

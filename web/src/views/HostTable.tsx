@@ -1,11 +1,15 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
-import { hostRows, oddHosts, type HostColumn, type HostRow } from "../state/hosts";
+import { hostRows, oddHosts, sortedHosts, type HostColumn, type HostRow } from "../state/hosts";
 import type { RankEntry, ResourceRecord } from "../wire/types.gen";
+import { usePage } from "./context";
+import { Find } from "./Find";
 import { Name } from "./Name";
+import { Spacer } from "./RankTable";
 import { ScrollBox } from "./ScrollBox";
 import { PathLink } from "./Trail";
+import { useWindow } from "./window";
 
 const COLUMNS: readonly { key: HostColumn; title: string; about: string; kind: "bar" | "rate" | "figure" }[] = [
   { key: "cpu", title: "CPU", about: "Of the CPUs that may be used", kind: "bar" },
@@ -22,20 +26,24 @@ const COLUMNS: readonly { key: HostColumn; title: string; about: string; kind: "
 /** Very many hosts, a line each; a cell that is unlike the others' stands out. */
 export function HostTable({ hosts, ranks }: { hosts: ResourceRecord[]; ranks: RankEntry[] }) {
   const sort = useSignal<{ key: HostColumn; descending: boolean } | null>(null);
-  const rows = hostRows(hosts, ranks, sort.value);
-  const odd = oddHosts(rows);
-  const columns = COLUMNS.filter(({ key }) => rows.some((row) => row[key] !== null));
+  const all = hostRows(hosts, ranks);
+  const odd = oddHosts(all);
+  const columns = COLUMNS.filter(({ key }) => all.some((row) => row[key] !== null));
+  const words = usePage().view.value.find.toLowerCase().split(/\s+/);
+  const rows = sortedHosts(all, odd, sort.value).filter(({ host }) => words.every((word) => host.toLowerCase().includes(word)));
+  const { isLong, first, end, onScroll } = useWindow(rows.length);
   const toggle = (key: HostColumn) => (sort.value = { key, descending: sort.value?.key === key ? !sort.value.descending : true });
   return (
     <section class="panel" aria-label="Hosts">
       <header class="panel-head">
         <h2>Hosts</h2>
-        <span class="panel-note">{summary(rows, odd)}</span>
+        <span class="panel-note">{summary(all, odd)}</span>
+        <Find label="Find hosts" hint="name of a host" />
       </header>
-      <ScrollBox class="table-box">
-        <table class="table host-table" aria-label="Hosts">
+      <ScrollBox class="table-box is-half" onScroll={onScroll}>
+        <table class="table host-table" aria-label="Hosts" aria-rowcount={rows.length + 1}>
           <thead>
-            <tr>
+            <tr aria-rowindex={1}>
               <th>host</th>
               <th class="figure">ranks</th>
               {columns.map(({ key, title, about }) => (
@@ -49,8 +57,9 @@ export function HostTable({ hosts, ranks }: { hosts: ResourceRecord[]; ranks: Ra
             </tr>
           </thead>
           <tbody>
-            {rows.map((row) => (
-              <tr key={row.host} class={odd.has(row.host) ? "is-slowest" : ""}>
+            {first > 0 && <Spacer rows={first} span={columns.length + 2} />}
+            {rows.slice(first, end).map((row, i) => (
+              <tr key={row.host} aria-rowindex={first + i + 2} class={odd.has(row.host) ? "is-slowest" : ""}>
                 <td>{row.path === "root" ? <Name text={row.host} /> : <PathLink path={row.path} text={row.host} />}</td>
                 <td class="figure">{row.ranks}</td>
                 {columns.map(({ key, kind }) => (
@@ -60,6 +69,7 @@ export function HostTable({ hosts, ranks }: { hosts: ResourceRecord[]; ranks: Ra
                 ))}
               </tr>
             ))}
+            {isLong && end < rows.length && <Spacer rows={rows.length - end} span={columns.length + 2} />}
           </tbody>
         </table>
       </ScrollBox>

@@ -1,9 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { useRef } from "preact/hooks";
-import { useSignal, type Signal } from "@preact/signals";
+import type { Signal } from "@preact/signals";
 import type { Column, Order } from "../state/standings";
 import type { RankEntry } from "../wire/types.gen";
+import type { Hold } from "./order";
 import { ScrollBox } from "./ScrollBox";
+import { ROW_PX, useWindow } from "./window";
 
 export interface RankColumn {
   key: Column | "phases";
@@ -20,34 +21,25 @@ interface Props {
   rows: RankEntry[];
   order: Signal<Order>;
   slowest: number | null;
-  hold: { onPointerEnter(): void; onPointerLeave(): void };
+  hold: Hold;
   onPick(rank: RankEntry): void;
 }
 
-const ROW_PX = 34;
-const WHOLE = 80;
-const OVERSCAN = 12;
-
 /** Ranks as rows, any column sorts. Many rows are drawn only where one looks. */
 export function RankTable({ label, columns, rows, order, slowest, hold, onPick }: Props) {
-  const box = useRef<HTMLDivElement>(null);
-  const top = useSignal(0);
-  const isLong = rows.length > WHOLE;
-  const height = box.current?.clientHeight ?? 600;
-  const first = isLong ? Math.max(0, Math.floor(top.value / ROW_PX) - OVERSCAN) : 0;
-  const end = isLong ? Math.min(rows.length, Math.ceil((top.value + height) / ROW_PX) + OVERSCAN) : rows.length;
+  const { isLong, first, end, onScroll } = useWindow(rows.length);
   return (
-    <ScrollBox box={box} class={`table-box ${isLong ? "is-long" : ""}`} onScroll={(event) => (top.value = event.currentTarget.scrollTop)} {...hold}>
+    <ScrollBox class={`table-box ${isLong ? "is-long" : ""}`} onScroll={onScroll} {...hold}>
       <table class="table rank-table" aria-label={label} aria-rowcount={rows.length + 1}>
         <thead>
-          <tr>
+          <tr aria-rowindex={1}>
             {columns.map((column) => (
               <HeadCell key={column.key} column={column} order={order} />
             ))}
           </tr>
         </thead>
         <tbody>
-          {first > 0 && <Spacer height={first * ROW_PX} span={columns.length} />}
+          {first > 0 && <Spacer rows={first} span={columns.length} />}
           {rows.slice(first, end).map((rank, i) => (
             <tr
               key={rank.rank}
@@ -62,17 +54,18 @@ export function RankTable({ label, columns, rows, order, slowest, hold, onPick }
               ))}
             </tr>
           ))}
-          {end < rows.length && <Spacer height={(rows.length - end) * ROW_PX} span={columns.length} />}
+          {end < rows.length && <Spacer rows={rows.length - end} span={columns.length} />}
         </tbody>
       </table>
     </ScrollBox>
   );
 }
 
-function Spacer({ height, span }: { height: number; span: number }) {
+/** The room of rows that are not drawn. */
+export function Spacer({ rows, span }: { rows: number; span: number }) {
   return (
     <tr class="spacer" aria-hidden="true">
-      <td colSpan={span} style={{ height: `${height}px` }} />
+      <td colSpan={span} style={{ height: `${rows * ROW_PX}px` }} />
     </tr>
   );
 }

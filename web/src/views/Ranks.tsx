@@ -1,6 +1,10 @@
-import { slowestOf } from "../state/standings";
+import { useMemo } from "preact/hooks";
+import * as format from "../lib/format";
+import { plain } from "../lib/text";
+import { foundRanks, slowestOf } from "../state/standings";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
+import { Find } from "./Find";
 import { HeatMap } from "./HeatMap";
 import { NotWell } from "./NotWell";
 import { useOrdering } from "./order";
@@ -8,12 +12,17 @@ import { PhaseKey } from "./PhaseBar";
 import { allColumns } from "./rankColumns";
 import { RankTable } from "./RankTable";
 
+/** Fewer are seen at once. */
+const FINDABLE = 16;
+
 /** Every rank with everything known of it. */
 export function Ranks() {
   const page = usePage();
   const ranks = page.ranks.value;
   const slowest = slowestOf(ranks)?.rank ?? null;
-  const { order, rows, hold } = useOrdering(ranks, { column: "rank", descending: false });
+  const find = page.view.value.find;
+  const found = useMemo(() => foundRanks(ranks, find), [ranks, find]);
+  const { order, rows, hold } = useOrdering(found, { column: "rank", descending: false });
   if (ranks.length === 0) {
     return <Empty title="No rank yet">A rank appears here when its script constructs <code>trackside.Monitor</code>. If one should be here, <code>trackside doctor</code> says why it is silent.</Empty>;
   }
@@ -24,8 +33,10 @@ export function Ranks() {
     <section class="panel" aria-label="Ranks">
       <header class="panel-head">
         <h2>Ranks</h2>
-        <span class="panel-note">{ranks.length === 1 ? "1 rank" : `${ranks.length} ranks`} {ranks[0]?.path === page.path.value ? "at" : "below"} {page.path.value}</span>
+        <span class="panel-note">{found.length < ranks.length && `${format.count(found.length)} of `}{ranks.length === 1 ? "1 rank" : `${format.count(ranks.length)} ranks`} {ranks[0]?.path === page.path.value ? "at" : "below"} {page.path.value}</span>
+        {ranks.length > FINDABLE && <Find label="Find ranks" hint="rank, host or state" />}
       </header>
+      {found.length === 0 && <p class="table-none">No rank fits “{plain(find)}”.</p>}
       <RankTable
         label="Ranks"
         columns={allColumns(page, ranks, slowest)}

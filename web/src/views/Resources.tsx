@@ -18,12 +18,12 @@ const MOST_CARDS = 16;
 /** Is the hardware used? Bars for now, curves over time. */
 export function Resources() {
   const page = usePage();
-  useEffect(() => void page.requests.resources("root").catch(() => undefined), []);
+  useEffect(() => void page.requests.resources().catch(() => undefined), []);
   const resources = page.resources.value;
   const path = page.path.value;
   const ranks = page.ranks.value;
   const below = new Set(ranks.map((rank) => rank.host));
-  const hosts = [...latestOfHosts(resources).values()].filter((host) => path === "root" || below.has(host.host));
+  const hosts = [...latestOfHosts(resources).values()].filter((host) => path === "root" || below.has(host.host)).sort((a, b) => inOrder.compare(a.host, b.host));
   const sampled = new Set(hosts.map((host) => host.host));
   const withoutHost = ranks.filter((rank) => rank.host === null || !sampled.has(rank.host));
   if (hosts.length === 0 && resources.length === 0) {
@@ -48,10 +48,11 @@ export function Resources() {
   );
 }
 
+const inOrder = new Intl.Collator("en", { numeric: true });
+
 function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] }) {
   const page = usePage();
   const isOver = page.isOver.value;
-  const owners = page.model.value.ranks;
   const memoryLimit = containerOf(host.memory_limit_source);
   const cpuLimit = containerOf(host.cpu_limit_source);
   return (
@@ -87,13 +88,7 @@ function HostCard({ host, ranks }: { host: ResourceRecord; ranks: RankEntry[] })
         <Rate label="disk written" value={host.disk_written} />
       </dl>
       {(memoryLimit ?? cpuLimit) !== null && <p class="footnote">* limit of the container, {memoryLimit ?? cpuLimit}</p>}
-      {host.gpus.length > 0 && (
-        <ul class="gpus">
-          {host.gpus.map((gpu) => (
-            <GpuRow key={gpu.uuid ?? gpu.index} gpu={gpu} owner={owners.find((rank) => rank.gpu?.uuid != null && rank.gpu.uuid === gpu.uuid) ?? null} />
-          ))}
-        </ul>
-      )}
+      {host.gpus.length > 0 && <Gpus gpus={host.gpus} />}
     </article>
   );
 }
@@ -121,34 +116,61 @@ function Rate({ label, value }: { label: string; value: number | null }) {
   );
 }
 
-function GpuRow({ gpu, owner }: { gpu: GpuSample; owner: RankEntry | null }) {
+/** A line a device; the name that all have stands once. */
+function Gpus({ gpus }: { gpus: GpuSample[] }) {
+  const owners = usePage().everyone.value;
+  const names = new Set(gpus.map((gpu) => gpu.name));
+  const only = names.size === 1 ? (gpus[0]?.name ?? null) : null;
+  const hasPeak = gpus.some((gpu) => gpu.util_peak !== null || gpu.memory_peak !== null);
+  return (
+    <section class="gpus" aria-label="GPUs">
+      <p class="gpus-head panel-note">
+        {only !== null && (
+          <span>
+            {gpus.length} × <Name text={only} />
+          </span>
+        )}
+        {hasPeak && (
+          <span class="gpus-key">
+            <i aria-hidden="true" /> mean, <b aria-hidden="true" /> peak of the interval
+          </span>
+        )}
+      </p>
+      <ul>
+        {gpus.map((gpu) => (
+          <GpuRow key={gpu.uuid ?? gpu.index} gpu={gpu} isNamed={only === null} owner={owners.find((rank) => rank.gpu?.uuid != null && rank.gpu.uuid === gpu.uuid) ?? null} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function GpuRow({ gpu, isNamed, owner }: { gpu: GpuSample; isNamed: boolean; owner: RankEntry | null }) {
   const isOurs = gpu.ours ?? owner !== null;
+  const peak = gpu.util_peak === null ? "" : `, peak ${format.percent(gpu.util_peak)}`;
   return (
     <li class={isOurs ? "is-ours" : ""}>
-      <p class="gpu-head">
+      <span class="gpu-head">
         <span class="figure">gpu {gpu.index}</span>
-        {gpu.name !== null && <Name text={gpu.name} />}
-        {owner !== null && <PathLink path={owner.path} text={`rank${owner.rank}`} />}
-        {isOurs ? owner === null && <span class="tag">ours</span> : <span class="tag">not ours</span>}
-      </p>
-      <div class="meters">
-        {gpu.util !== null ? (
-          <Meter label="busy" ratio={gpu.util} peak={gpu.util_peak} text={`${format.percent(gpu.util)}${gpu.util_peak === null ? "" : `, peak ${format.percent(gpu.util_peak)}`}`} title="Mean and peak of the interval" />
-        ) : (
-          <span class="panel-note">{gpu.mig ? "utilisation is not available on MIG" : "utilisation unknown"}</span>
-        )}
-        {gpu.memory_used !== null && (
-          <Meter
-            isLimit
-            label="VRAM"
-            ratio={ratio(gpu.memory_used, gpu.memory_total)}
-            peak={ratio(gpu.memory_peak, gpu.memory_total)}
-            text={format.bytesOf(gpu.memory_used, gpu.memory_total)}
-            title={`Mean of the interval; peak ${format.bytes(gpu.memory_peak)}`}
-          />
-        )}
-      </div>
-      <p class="gpu-facts figure">
+        {isNamed && gpu.name !== null && <Name text={gpu.name} />}
+        {isOurs ? owner === null ? <span class="tag">ours</span> : <PathLink path={owner.path} text={`rank${owner.rank}`} /> : <span class="tag">not ours</span>}
+      </span>
+      {gpu.util !== null ? (
+        <Meter label="busy" ratio={gpu.util} peak={gpu.util_peak} text={`${format.percent(gpu.util)}${peak}`} title="Mean and peak of the interval" />
+      ) : (
+        <span class="panel-note">{gpu.mig ? "utilisation is not available on MIG" : "utilisation unknown"}</span>
+      )}
+      {gpu.memory_used !== null && (
+        <Meter
+          isLimit
+          label="VRAM"
+          ratio={ratio(gpu.memory_used, gpu.memory_total)}
+          peak={ratio(gpu.memory_peak, gpu.memory_total)}
+          text={format.bytesOf(gpu.memory_used, gpu.memory_total)}
+          title={`Mean of the interval; peak ${format.bytes(gpu.memory_peak)}`}
+        />
+      )}
+      <span class="gpu-facts figure">
         {gpu.temperature !== null && <span>{Math.round(gpu.temperature)} °C</span>}
         {gpu.power !== null && (
           <span>
@@ -156,8 +178,8 @@ function GpuRow({ gpu, owner }: { gpu: GpuSample; owner: RankEntry | null }) {
             {gpu.power_limit !== null && ` / ${Math.round(gpu.power_limit)}`} W
           </span>
         )}
-        {gpu.clock_limits.length > 0 && <span class="tag is-warn">clocks limited: {gpu.clock_limits.map(plain).join(", ")}</span>}
-      </p>
+        {gpu.clock_limits.length > 0 && <span class="tag is-warn">▲ clocks limited: {gpu.clock_limits.map(plain).join(", ")}</span>}
+      </span>
     </li>
   );
 }

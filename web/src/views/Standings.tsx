@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import * as format from "../lib/format";
+import { plain } from "../lib/text";
 import { ownStep, slowestOf } from "../state/standings";
 import type { RankEntry } from "../wire/types.gen";
 import { usePage } from "./context";
@@ -50,6 +51,9 @@ export function Standings() {
 }
 
 function summary(ranks: RankEntry[], slowest: RankEntry | null): string {
-  if (slowest !== null) return `rank ${slowest.rank} is slowest: ${format.fine(ownStep(slowest))} a step`;
+  if (slowest !== null) {
+    const isSpread = slowest.host !== null && ranks.some((rank) => rank.host !== slowest.host);
+    return `rank ${slowest.rank}${isSpread ? ` on ${plain(slowest.host ?? "")}` : ""} is slowest: ${format.fine(ownStep(slowest))} a step`;
+  }
   return ranks.filter((rank) => ownStep(rank) !== null).length > 1 ? "all ranks alike" : "";
 }

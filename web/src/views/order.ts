@@ -5,22 +5,29 @@ import type { RankEntry } from "../wire/types.gen";
 
 const REST_MS = 3000;
 
+/** Put on the table: while it is pointed at or has the focus, rows keep their places. */
+export interface Hold {
+  onPointerEnter(): void;
+  onPointerLeave(): void;
+  onFocusIn(event: FocusEvent): void;
+  onFocusOut(): void;
+}
+
 export interface Ordering {
   order: Signal<Order>;
   rows: RankEntry[];
-  /** Put on the table: while it is pointed at or focused, rows keep their places. */
-  hold: { onPointerEnter(): void; onPointerLeave(): void };
+  hold: Hold;
 }
 
 /** Ranks in a chosen order that is renewed now and then, so that rows do not dance. */
 export function useOrdering(ranks: RankEntry[], first: Order): Ordering {
   const order = useSignal<Order>(first);
-  const isHeld = useRef(false);
+  const held = useRef({ pointed: false, focused: false });
   const last = useRef<{ at: number; order: Order; places: Map<number, number> }>({ at: -Infinity, order: first, places: new Map() });
   const rows = useMemo(() => {
     const kept = last.current;
-    const isSame = kept.order === order.value && kept.places.size === ranks.length;
-    const isResting = isHeld.current || performance.now() - kept.at < REST_MS;
+    const isSame = kept.order === order.value && kept.places.size === ranks.length && ranks.every((rank) => kept.places.has(rank.rank));
+    const isResting = held.current.pointed || held.current.focused || performance.now() - kept.at < REST_MS;
     if (isSame && isResting) {
       return [...ranks].sort((a, b) => (kept.places.get(a.rank) ?? Infinity) - (kept.places.get(b.rank) ?? Infinity));
     }
@@ -29,6 +36,12 @@ export function useOrdering(ranks: RankEntry[], first: Order): Ordering {
     last.current = { at: performance.now(), order: order.value, places };
     return sorted;
   }, [ranks, order.value]);
-  const hold = { onPointerEnter: () => void (isHeld.current = true), onPointerLeave: () => void (isHeld.current = false) };
+  const hold = {
+    onPointerEnter: () => void (held.current.pointed = true),
+    onPointerLeave: () => void (held.current.pointed = false),
+    // A heading that was clicked keeps the focus and holds nothing.
+    onFocusIn: (event: FocusEvent) => void (held.current.focused = event.target instanceof Element && event.target.closest("tbody") !== null),
+    onFocusOut: () => void (held.current.focused = false),
+  };
   return { order, rows, hold };
 }

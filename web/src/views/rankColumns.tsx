@@ -3,7 +3,7 @@ import { plain } from "../lib/text";
 import { takenAlong } from "../state/ending";
 import type { Page } from "../state/page";
 import { phaseNames } from "../state/phases";
-import { isOtherShare, ownStep } from "../state/standings";
+import { isOtherShare, keyOf, ownStep } from "../state/standings";
 import type { RankEntry } from "../wire/types.gen";
 import { ageSeconds } from "./clocks";
 import { usePage } from "./context";
@@ -34,7 +34,7 @@ export function standingColumns(page: Page, ranks: RankEntry[], slowest: number 
 /** All columns, for the tab of its own. */
 export function allColumns(page: Page, ranks: RankEntry[], slowest: number | null): RankColumn[] {
   const base = standingColumns(page, ranks, slowest, false).filter((column) => column.key !== "generation");
-  return [
+  const columns: RankColumn[] = [
     ...base,
     { key: "epoch", title: "epoch", about: "Epoch it is in", cell: (rank) => format.count(rank.epoch) },
     { key: "step", title: "step", about: "Latest step", cell: (rank) => format.count(rank.step) },
@@ -44,6 +44,8 @@ export function allColumns(page: Page, ranks: RankEntry[], slowest: number | nul
     { key: "offset", title: "clock", about: "Its wall clock against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
     { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation },
   ];
+  // A column of which nobody has anything says nothing.
+  return columns.filter(({ key }) => key === "phases" || key === "state" || ranks.some((rank) => keyOf(rank, key) !== null));
 }
 
 /** Ticks on its own: the table around it is drawn anew only when something came. */
@@ -65,8 +67,8 @@ function RankName({ rank, isSlowest, isBrief }: { rank: RankEntry; isSlowest: bo
   return (
     <span class="rank-name">
       <PathLink path={rank.path} text={`rank${rank.rank}`} />
-      {rank.host !== null && <Name class="rank-host" text={rank.host} />}
-      <Mark verdict={rank.verdict} isSlowest={isSlowest} isBrief={isBrief} />
+      {rank.host !== null && !(isBrief && (isSlowest || rank.verdict !== null)) && <Name class="rank-host" text={rank.host} />}
+      <Mark rank={rank} isSlowest={isSlowest} isBrief={isBrief} />
       {!rank.monitored && (
         <span class="tag" title="Its script has no Monitor: only the process is known">
           no monitor
@@ -76,14 +78,14 @@ function RankName({ rank, isSlowest, isBrief }: { rank: RankEntry; isSlowest: bo
   );
 }
 
-/** A verdict by its name where there is room, else a sign of it. */
-function Mark({ verdict, isSlowest, isBrief }: { verdict: string | null; isSlowest: boolean; isBrief: boolean }) {
-  if (verdict !== null && !isBrief) return <span class="tag is-warn">▲ {plain(verdict)}</span>;
-  if (verdict === null && !isSlowest) return null;
-  const words = verdict === null ? "slowest" : plain(verdict);
+/** What is wrong in a word. Where there is little room it stands in the host's place, which the panel's heading says. */
+function Mark({ rank, isSlowest, isBrief }: { rank: RankEntry; isSlowest: boolean; isBrief: boolean }) {
+  if (rank.verdict === null && !isSlowest) return null;
+  const word = isSlowest && (isBrief || rank.verdict === null) ? "slowest" : plain(rank.verdict ?? "");
+  const about = [rank.verdict === null ? "Slowest by more than a tenth of the median" : plain(rank.verdict), rank.host === null ? "" : ` on ${plain(rank.host)}`].join("");
   return (
-    <span class="slow-mark" role="img" aria-label={words} title={verdict === null ? "Slowest by more than a tenth of the median" : words}>
-      ▲
+    <span class={isBrief ? "slow-mark" : "tag is-warn"} title={about}>
+      ▲ {word}
     </span>
   );
 }

@@ -9,6 +9,8 @@ import type {
   BakedSeries,
   EpochRecord,
   EventRecord,
+  GaugesAnswer,
+  GaugeTrack,
   GraphDocument,
   MetricEntry,
   PointsEvent,
@@ -114,6 +116,16 @@ export function asResources(value: unknown): ResourceRecord[] {
       },
     ),
   );
+}
+
+/** Samples as columns, each as long as its track's times. */
+export function asGauges(value: unknown): GaugesAnswer {
+  const answer = filled<GaugesAnswer>(value, "gauges", { origin: "number", tracks: "list" }, { latest: [] });
+  for (const track of answer.tracks) {
+    const { time, values } = filled<GaugeTrack>(track, "gauges.track", { path: "string", host: "string", time: "list", values: "object" }, {});
+    sameLengths({ ...values, time }, "gauges.track", ["time", ...Object.keys(values)]);
+  }
+  return { ...answer, latest: asResources(answer.latest) };
 }
 
 export function asHello(value: unknown): StreamHello {

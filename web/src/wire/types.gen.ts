@@ -418,6 +418,25 @@ export interface ResourceRecord {
   gpus: GpuSample[];
 }
 
+/** The samples of one path as columns of equal length, oldest first; `time` counts seconds from the answer's `origin`. */
+export interface GaugeTrack {
+  path: string;
+  host: string;
+  rank: number | null;
+  time: number[];
+  /** By the name of a field of `ResourceRecord`, to four digits; what has no value at all is left out. */
+  values: Record<string, (number | null)[]>;
+}
+
+/** `/api/v1/gauges`: what `/api/v1/resources` holds, thinned to a bounded number of samples a path, for drawing. */
+export interface GaugesAnswer {
+  /** What times are counted from. */
+  origin: number;
+  tracks: GaugeTrack[];
+  /** The newest whole sample of each host. */
+  latest: ResourceRecord[];
+}
+
 /** One event in `/api/v1/events`, oldest first; repeats within 10 s are one record with a count and the last one's time. */
 export interface EventRecord {
   id: number;

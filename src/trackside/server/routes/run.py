@@ -1,16 +1,19 @@
 """Documents that answer from memory."""
 
+import asyncio
 from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from trackside._version import __version__
+from trackside.run import gauges
 from trackside.run.tree import tree_of
 from trackside.server import answers
 from trackside.server.answers import AnswerError
 from trackside.server.hub import Hub
 from trackside.server.paths import known_path
+from trackside.server.routes.series import read_points
 from trackside.server.security import PICTURE_POLICY
 from trackside.server.shared import SharedAnswer
 from trackside.server.tally import Tally
@@ -60,6 +63,13 @@ class RunRoutes:
     async def resources(self, request: Request) -> Response:
         path = request.query_params.get("path", "root")
         return await answers.json(request, self._source.resources(known_path(self._source, path)))
+
+    async def gauges(self, request: Request) -> Response:
+        path = known_path(self._source, request.query_params.get("path", "root"))
+        points = read_points(request.query_params.get("points"))
+        records = self._source.resources(path, gauges.MOST_SAMPLES)
+        content = await asyncio.to_thread(lambda: answers.encode(gauges.gauges_of(records, points)))
+        return await answers.body(request, content, "application/json")
 
     async def heat(self, request: Request) -> Response:
         path = request.query_params.get("path", "root")

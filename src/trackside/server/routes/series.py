@@ -120,7 +120,7 @@ def read_question(request: Request) -> Question:
     start, end = _bound(query.get("from"), "from"), _bound(query.get("to"), "to")
     if start is not None and end is not None and start > end:
         raise AnswerError(400, "bad_range", f"from is {start:g} and to is {end:g}; from must not be above to.")
-    return Question(metric, query.get("path", "root"), x, start, end, _points(query.get("points")))
+    return Question(metric, query.get("path", "root"), x, start, end, read_points(query.get("points")))
 
 
 def _bound(text: str | None, name: str) -> float | None:
@@ -135,7 +135,12 @@ def _bound(text: str | None, name: str) -> float | None:
     return value
 
 
-def _points(text: str | None) -> int:
+def read_points(text: str | None) -> int:
+    """How many points are wanted.
+
+    Raises:
+        AnswerError: 400, not a number from 1 to `MOST_POINTS`.
+    """
     if text is None or text == "":
         return DEFAULT_POINTS
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= MOST_POINTS or len(text) > 9:
