@@ -1,9 +1,11 @@
 """An elastic job: ranks that die, hosts that come and go, one run."""
 
+import json
 import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -128,3 +130,94 @@ def _children(pid: int) -> list[int]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
     return found
+
+
+PLAIN = [sys.executable, "-m", "torch.distributed.run"]
+
+
+@pytest.fixture
+def plain(scratch: Path) -> Iterator[Start]:
+    """Plain torchrun on what it takes for hosts of their own, under one controller that somebody started."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+    controller = Job([*TRACKSIDE, "controller", "--port", "0"], scratch)
+    address = wait_for(lambda: json.loads(controller.stdout)["address"], 30, "the ready line")
+    jobs = [controller]
+
+    def begin(nodes: str, is_host: int) -> Job:
+        options = ["--nnodes", nodes, "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-backend", "c10d"]
+        options += ["--rdzv-endpoint", endpoint, "--rdzv-id", "7", "--local-addr", "127.0.0.1", "--rdzv-conf"]
+        conf = f"last_call_timeout=1,keep_alive_max_attempt=6,is_host={is_host}"
+        env = {"TRACKSIDE_CONTROLLER": address, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        jobs.append(Job([*PLAIN, *options, conf, ELASTIC, str(scratch)], scratch, **env))
+        return jobs[-1]
+
+    begin.controller = controller  # type: ignore[attr-defined]
+    yield begin
+    (scratch / "stop").touch()
+    for job in jobs:
+        job.close()
+
+
+def documented_ranks(job: Job, generation: int, count: int) -> list[dict[str, Any]] | None:
+    """As `ranks_of`, from the run folder: a controller alone has its own terminal."""
+    found = job.document()
+    entries = found["rank_entries"]
+    whole = len(entries) == count and all(entry["generation"] == generation for entry in entries)
+    return entries if whole and all(entry["step"] and entry["state"] == "alive" for entry in entries) else None
+
+
+@pytest.mark.long
+def test_b31_d44_all_hosts_of_a_plain_torchrun_job_are_of_one_generation(scratch: Path, plain: Start) -> None:
+    """A rank is killed on the second host: torch counts that there alone."""
+    controller: Job = plain.controller  # type: ignore[attr-defined]
+    hosts = [plain("2", 1), plain("2", 0)]
+    for number in (0, 1, 2):
+        entries = wait_for(lambda n=number: documented_ranks(controller, n, 2), 90, f"generation {number}")
+        if number < 2:
+            theirs = _children(hosts[1].process.pid)
+            controller.kill(next(entry["pid"] for entry in entries if entry["pid"] in theirs))
+    counts = [re.findall(r"torch counts (\d+)", host.stdout) for host in hosts]
+    assert counts == [["0", "0", "0"], ["0", "1", "2"]]
+    (scratch / "stop").touch()
+    assert [host.wait() for host in hosts] == [0, 0]
+    assert controller.wait() == 0
+    assert set(controller.points()["generation"]) == {0, 1, 2}
+    assert [event["text"] for event in controller.events() if event["kind"] == "restart"] == [
+        "generation 1 begins with 2 ranks",
+        "generation 2 begins with 2 ranks",
+    ]
+
+
+@pytest.mark.long
+def test_b31_a_host_that_joins_plain_torchrun_is_a_generation_although_torch_counts_none(
+    scratch: Path, plain: Start
+) -> None:
+    controller: Job = plain.controller  # type: ignore[attr-defined]
+    hosts = [plain("1:2", 1)]
+    wait_for(lambda: documented_ranks(controller, 0, 1), 90, "a host alone")
+    hosts.append(plain("1:2", 0))
+    wait_for(lambda: documented_ranks(controller, 1, 2), 120, "both hosts")
+    assert {count for host in hosts for count in re.findall(r"torch counts (\d+)", host.stdout)} == {"0"}
+    assert controller.document()["world_size"] == 2
+    (scratch / "stop").touch()
+    assert [host.wait() for host in hosts] == [0, 0]
+
+
+def test_d44_a_restart_by_plain_torchrun_is_a_generation_of_the_same_run(scratch: Path) -> None:
+    """Rank 0, which had started the controller, is killed with the others; its successor finds it."""
+    command = [*PLAIN, "--nproc-per-node", "2", "--max-restarts", "1", ELASTIC, str(scratch)]
+    job = Job(command, scratch)
+    try:
+        entries = wait_for(lambda: documented_ranks(job, 0, 2), 60, "both ranks at work")
+        for entry in entries:
+            job.kill(entry["pid"])
+        wait_for(lambda: documented_ranks(job, 1, 2), 60, "both ranks of the next generation")
+        (scratch / "stop").touch()
+        assert job.wait() == 0
+        wait_for(lambda: job.document()["state"] == "finished", 30, "the end")
+        assert len(list(job.runs.iterdir())) == 1
+        assert set(job.points()["generation"]) == {0, 1}
+    finally:
+        (scratch / "stop").touch()
+        job.close()

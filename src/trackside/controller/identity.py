@@ -17,6 +17,7 @@ from trackside.wire.machine import machine_id
 
 FILE = "controller.json"
 MOST_HOSTS = 8
+MOST_STARTERS = 16
 
 
 class ControllerIdentity(msgspec.Struct, kw_only=True):
@@ -38,6 +39,8 @@ class ControllerIdentity(msgspec.Struct, kw_only=True):
     silence: SilenceLimits = DEFAULT_LIMITS
     restarts: int = 0
     """How often the controller came back."""
+    starters: list[int] = []
+    """Processes that started its controllers, on their machines."""
     requeues: int = 0
     """What the batch system counted when the session began."""
     session: int = 0
@@ -61,14 +64,17 @@ def new_identity(config: ControllerConfig, started_at: float) -> ControllerIdent
         no_page=config.no_page,
         hold=config.hold,
         silence=config.silence,
+        starters=[] if config.parent_pid is None else [config.parent_pid],
         requeues=0 if config.job is None else config.job.restarts,
     )
 
 
 def next_identity(config: ControllerConfig, known: ControllerIdentity) -> ControllerIdentity:
     """The identity of a run whose job was started again: another link, with other keys, and the page as it is wished now."""
+    new = new_identity(config, known.started_at)
     return msgspec.structs.replace(
-        new_identity(config, known.started_at),
+        new,
+        starters=[*known.starters, *new.starters][-MOST_STARTERS:],
         run=known.run,
         name=known.name,
         restarts=known.restarts,

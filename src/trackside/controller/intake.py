@@ -28,6 +28,7 @@ class Intake:
         folder: Of the run.
         run: Its id.
         elsewhere: More folders to look in than the run's, and this user's on this machine.
+        starters: Processes of this machine that started the run's controllers.
         reader: Reads the frames as if they had come over the link; those that did are known and left out.
         apply: Takes the reader's inputs.
         disk: Reads the files.
@@ -41,11 +42,12 @@ class Intake:
         run: str,
         elsewhere: Sequence[Path],
         *,
+        starters: Sequence[int] = (),
         reader: FrameReader,
         apply: Callable[[], None],
         disk: DiskThreads,
     ) -> None:
-        self._folder, self._run, self._elsewhere = folder, run, elsewhere
+        self._folder, self._run, self._elsewhere, self._starters = folder, run, elsewhere, starters
         self._reader, self._apply, self._disk = reader, apply, disk
         self._taken: dict[bytes, Estate] = {}
 
@@ -72,7 +74,8 @@ class Intake:
 
     def _look(self, of: Iterable[bytes] | None) -> list[Estate]:
         """What is there; who was killed has nothing in the run folder."""
-        return find_estates(self._run, self._folder.spool if of is None else None, self._elsewhere, of=of)
+        spool = self._folder.spool if of is None else None
+        return find_estates(self._run, spool, self._elsewhere, of=of, starters=self._starters)
 
     async def _read(self, estate: Estate) -> None:
         frames = frames_of(estate)

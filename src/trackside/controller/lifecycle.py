@@ -5,7 +5,7 @@ import contextlib
 import logging
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 import msgspec
 
@@ -95,6 +95,7 @@ class Controller:
             self.folder,
             self.identity.run,
             config.spool_folders,
+            starters=self.identity.starters,
             reader=self._frames,
             apply=self._drained,
             disk=self._disk,
@@ -282,19 +283,32 @@ class Controller:
         self._listener.nudge()
         gone, self._gone = self._gone, []
         if gone:
-            task = asyncio.get_running_loop().create_task(self._inherit(gone))
-            self._inheriting.add(task)
-            task.add_done_callback(self._inheriting.discard)
+            self._in_background(self._inherit(gone))
         self._gone = [inputs.ProcessGone(key, how.exit_code, how.signal) for key, how in self._sessions.take_gone()]
         limits = () if self._limits is None else self._limits.look(resume.present().mono)
         self._frames.ask_for_held(resume.present().wall)
         self._intake.remove_durable(self._durable.marks)
-        self.apply([*self._frames.take(), *limits, inputs.Ticked()])
+        self.apply([*self._frames.take(), *limits, inputs.Ticked(self._sessions.has_restarter())])
         if self._parent is not None:
             self._parent.poll()
         self._heat.write_if_due(resume.present().mono)
         self._broom.tell()
         self._desk.tick(resume.present().mono)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._inheriting.add(task)
+        task.add_done_callback(self._inheriting.discard)
+
+    async def _lose_launcher(self) -> None:
+        """Who started this has ended, perhaps before it had said a word: what it left is taken in before that is said."""
+        left: list[bytes] = []
+        try:
+            if not self._machine.state.sessions:
+                left = await self._intake.take_in()
+        except Exception:  # noqa: BLE001 - top of task
+            log.exception("what the process that started the controller left was not taken in")
+        self.apply([*self._frames.take(), *map(inputs.ProcessGone, left), inputs.LauncherGone()])
 
     async def _inherit(self, gone: list[inputs.ProcessGone]) -> None:
         """Processes have ended: what they had on their way is taken in before that is said."""
@@ -476,7 +490,7 @@ class Controller:
 
     def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._config.parent_pid is not None:
-            self._parent = ParentWatch(self._config.parent_pid, lambda: self.apply([inputs.LauncherGone()]))
+            self._parent = ParentWatch(self._config.parent_pid, lambda: self._in_background(self._lose_launcher()))
             self._parent.start(loop)
 
     # --- small things -------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def recover(path: Path, spools: tuple[Path, ...] = (), *, force: bool = False) -
     if (
         sealed is not None
         and not path_of(folder).exists()
-        and not find_estates(sealed.identity.run, folder.spool, spools)
+        and not find_estates(sealed.identity.run, folder.spool, spools, starters=sealed.identity.starters)
     ):
         raise RunFolderError(
             f"{folder.path} cannot be recovered: its run has ended, and nothing of it was found elsewhere; "
@@ -65,7 +65,8 @@ def recover(path: Path, spools: tuple[Path, ...] = (), *, force: bool = False) -
         )
     config = ControllerConfig(resume=folder.path, reopen=True, no_page=True, spool_folders=spools)
     controller = Controller(config, begin(config))
-    estates = find_estates(controller.identity.run, folder.spool, spools)
+    known = controller.identity
+    estates = find_estates(known.run, folder.spool, spools, starters=known.starters)
     left = [str(path) for estate in estates for path in estate.paths]
     controller.bind()
     asyncio.run(controller.run(controller.end_again if controller.is_reopened else lambda: controller.stop(REASON)))

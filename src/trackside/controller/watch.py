@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from trackside.controller.exits import Ended, how_it_ended, open_process
 from trackside.wire.messages import Hello
-from trackside.wire.processes import is_running
+from trackside.wire.processes import began_after_boot, is_running
 
 
 class ParentWatch:
@@ -64,6 +64,8 @@ class SessionWatch:
         self._watched: dict[int, tuple[int | None, list[bytes]]] = {}
         """Descriptor and sessions of each process; one may begin any number of them."""
         self._sessions: set[bytes] = set()
+        self._restarters: dict[int, float | None] = {}
+        """Agents of plain torchrun here, and when they began."""
 
     def greet(self, hello: Hello) -> None:
         """Watch a session from its hello on."""
@@ -71,6 +73,9 @@ class SessionWatch:
         if hello.session in self._sessions or hello.host.machine_id != self._machine_id or not is_running(pid):
             return
         self._sessions.add(hello.session)
+        agent = hello.process.parent_pid
+        if agent is not None and hello.identity is not None and hello.identity.rendezvous is not None:
+            self._restarters.setdefault(agent, began_after_boot(agent))
         if pid not in self._watched:
             self._watched[pid] = (open_process(pid), [])
         self._watched[pid][1].append(hello.session)
@@ -83,6 +88,14 @@ class SessionWatch:
             ended = self._forget(pid)
             out += [(session, ended) for session in sessions]
         return out
+
+    def has_restarter(self) -> bool:
+        """Whether one of the agents that started sessions here, and may start them again, still runs."""
+        for pid, began in list(self._restarters.items()):
+            if is_running(pid) and began_after_boot(pid) == began:
+                return True
+            del self._restarters[pid]
+        return False
 
     def close(self) -> None:
         """Watch nobody any more. Idempotent."""

@@ -124,7 +124,8 @@ class Generations(msgspec.Struct):
     ) -> bool:
         """Whether it is a process of the generation before, which is heard of only now."""
         if meeting != self.meeting:
-            return meeting == self.former
+            # Where torch meets in one place for good, hosts that come and go make the same number of ranks again.
+            return meeting == self.former and (meeting.place != self._place() or self._is_outrun(hello))
         if _count(told) < self.counts.get(_agent(hello), 0):
             return True
         return seat is not None and (is_left or _began_before(hello, seat))
@@ -134,6 +135,14 @@ class Generations(msgspec.Struct):
         if meeting != self.meeting or _count(told) > self.counts.get(_agent(hello), _count(told)):
             return True
         return seat is not None and not seat.is_done and not _is_heir(hello, seat)
+
+    def _place(self) -> str | None:
+        return self.meeting.place if self.meeting is not None else None
+
+    def _is_outrun(self, hello: messages.Hello) -> bool:
+        """Whether its machine has ranks in the present generation, all of which began later."""
+        beside = [seat for seat in self.seats.values() if seat.machine == hello.host.machine_id]
+        return bool(beside) and all(_began_before(hello, seat) for seat in beside)
 
     def _begin(self, number: int, meeting: Rendezvous) -> None:
         self.former = self.meeting if self.meeting != meeting else None

@@ -21,7 +21,8 @@ def discovery_path(identity: Identity, environ: Mapping[str, str]) -> Path:
     Raises:
         OSError: the folder cannot be had, or is not private to this user.
     """
-    parts = [str(os.getppid()), identity.job or "", *(environ.get(name, "") for name in _KEYS)]
+    keys = () if identity.rendezvous is not None else _KEYS  # torchrun may meet elsewhere after a restart
+    parts = [str(os.getppid()), identity.job or "", *(environ.get(name, "") for name in keys)]
     key = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in part) for part in parts)
     return private_folder() / f"{key[:200]}{ADDRESS_SUFFIX}"
 

@@ -272,7 +272,7 @@ class Link:
                 self._connection.send(codec.encode(message))
             return
         if not self._outbox.hello:
-            self._outbox.hello = self._greeting()
+            self._outbox.open_trail(self._greeting())  # whose run is not known yet
         seq = self._outbox.next_seq
         try:
             frame = codec.encode(message, seq)

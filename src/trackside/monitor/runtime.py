@@ -353,6 +353,7 @@ class Runtime:
             return None
         address = self._starter.locate()
         if self._starter.gave_up:
+            self._ring.close()
             self._link.give_up()
         return address
 

@@ -173,6 +173,9 @@ class JobStartedAgain:
 class Ticked:
     """Time has passed; sent several times a second."""
 
+    may_restart: bool = False
+    """Whether an agent of plain torchrun is there, which may start failed ranks again."""
+
 
 Input = (
     SessionOpened

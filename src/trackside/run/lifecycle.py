@@ -80,8 +80,15 @@ def _is_over(run: Run, now: Moment) -> bool:
         return False
     if run.all_over_since is None:
         run.all_over_since = now.mono
-    everybody = run.world_size is not None and len(run.ranks) >= run.world_size
-    return everybody or now.mono - run.all_over_since >= run.settings.linger_seconds
+    return now.mono - run.all_over_since >= _linger_seconds(run)
+
+
+def _linger_seconds(run: Run) -> float:
+    """How long more ranks, or the next ones, are waited for."""
+    if run.may_restart and any(rank.state == "failed" for rank in run.ranks.values()):
+        return run.settings.restart_seconds
+    is_complete = run.world_size is not None and len(run.ranks) >= run.world_size
+    return 0.0 if is_complete else run.settings.linger_seconds
 
 
 def _is_leaving(run: Run, now: Moment) -> bool:

@@ -206,6 +206,7 @@ class RunMachine:
         state = self.state
         if state.completed:
             return []
+        state.may_restart = event.may_restart
         out = self._own_wish(now) + liveness.check_silence(state, now)
         pace.note_step(state, now)
         out += epochs.publish_complete(state, now)

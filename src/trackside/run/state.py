@@ -24,6 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset_seconds: float = 5.0
     stop_grace_seconds: float = 1.0
     """How long a controller that is asked to end waits for ranks that may be ending too: a batch system asks everybody."""
+    restart_seconds: float = 120.0
+    """How long ranks that have all failed may take to be started again, while the agent that does it is there."""
     leave_seconds: float = 3.0
     """How long the exit code of a script that has said goodbye is waited for."""
     abandon_after_seconds: float = 300.0
@@ -200,6 +202,8 @@ class Run(msgspec.Struct, kw_only=True):
     ended_mono: Mono | None = None
     completed: bool = False
     all_over_since: Mono | None = None
+    may_restart: bool = False
+    """Whether an agent of plain torchrun was seen at the last look."""
     stop_reason: str | None = None
     stopped_mono: Mono | None = None
     launcher_gone: bool = False

@@ -1,7 +1,7 @@
 """What a session left when it ended before it had delivered everything: its files, and the frames in them."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +44,12 @@ class Estate:
 
 
 def find_estates(
-    run: str, spool: Path | None = None, elsewhere: Sequence[Path] = (), *, of: Iterable[bytes] | None = None
+    run: str,
+    spool: Path | None = None,
+    elsewhere: Sequence[Path] = (),
+    *,
+    of: Iterable[bytes] | None = None,
+    starters: Collection[int] = (),
 ) -> list[Estate]:
     """What sessions of a run left that nobody writes any more.
 
@@ -56,6 +61,8 @@ def find_estates(
         spool: In its run folder; all in there is of this run. None: not to be looked into.
         elsewhere: More folders to look in.
         of: Sessions; None: all.
+        starters: Processes of this machine that started the run's controllers. One that was killed before it knew the run
+            left files that name none.
 
     Blocks: for the disks. Raises: OSError.
     """
@@ -66,15 +73,22 @@ def find_estates(
     files = [path for place in places for path in place.glob("*") if wanted is None or session_of(path) in wanted]
     rings = {session_of(path): path for path in files if path.suffix == RING_SUFFIX}
     found: dict[bytes, Estate] = {}
-    for path in sorted(files, key=lambda path: path.name):
-        hello = read_hello(path) if path.suffix in (SUFFIX, LIVE_SUFFIX) else None
-        if hello is None or (hello.run != run and path.parent != spool):
+    spools = [path for path in sorted(files, key=lambda path: path.name) if path.suffix in (SUFFIX, LIVE_SUFFIX)]
+    hellos = [(path, hello) for path in spools if (hello := read_hello(path)) is not None]
+    ours = {hello.session for _, hello in hellos if hello.run == run or _is_starters(hello, starters)}
+    for path, hello in hellos:
+        if path.parent != spool and (hello.session not in ours or hello.run not in (run, None)):
             continue
         ring = rings.get(hello.session.hex())
         if path.suffix == LIVE_SUFFIX and _may_live(hello, path, ring, is_handed=path.parent in elsewhere):
             continue
         found.setdefault(hello.session, Estate(hello, ring=ring)).spools.append(path)
     return list(found.values())
+
+
+def _is_starters(hello: Hello, starters: Collection[int]) -> bool:
+    """Whether it is of a process that started the run's controller, and had not heard of the run yet."""
+    return hello.run is None and hello.process.pid in starters and hello.host.machine_id == machine_id()
 
 
 def remove(estate: Estate) -> None:
