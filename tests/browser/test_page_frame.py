@@ -370,6 +370,12 @@ def test_a_chart_that_cannot_be_had_says_why_in_the_controllers_words(
 SHEET = {"width": 703, "height": 1032}
 SHRUNK = """() => [...document.querySelectorAll('article canvas')].map((one) =>
     one.getBoundingClientRect().width * devicePixelRatio / one.width)"""
+INK = """() => [...document.querySelectorAll('article canvas')].map((one) => {
+    const {data} = one.getContext('2d').getImageData(0, 0, one.width, one.height), colors = new Set();
+    for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) colors.add(data.slice(at, at + 3).join());
+    return [...colors];
+})"""
+LIGHT_LINE, DARK_LINE = "11,111,179", "93,180,242"
 CROPPED = """() => [...document.querySelectorAll('body *')].filter((one) => one.checkVisibility() &&
     getComputedStyle(one).overflow !== 'visible' && getComputedStyle(one).clipPath === 'none' && !one.closest('svg, [role=img]') &&
     (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 2)
@@ -378,6 +384,7 @@ CROPPED = """() => [...document.querySelectorAll('body *')].filter((one) => one.
 
 def test_paper_has_what_is_wrong_first_and_charts_that_can_be_read(eight: Fleet, page: Page, witness: Witness) -> None:
     page.emulate_media(color_scheme="dark")
+    page.add_init_script(f"addEventListener('afterprint', () => {{ window.ink = ({INK})(); }})")
     train(eight)
     comes_to(eight, page, "failed")
     page.set_viewport_size(SHEET)  # type: ignore[arg-type]
@@ -399,5 +406,14 @@ def test_paper_has_what_is_wrong_first_and_charts_that_can_be_read(eight: Fleet,
         page.evaluate(f"location.hash = '#path=root&tab={tab}'")
         expect(page.get_by_role("main")).not_to_be_empty()
         assert page.evaluate(CROPPED) == [], tab
+    page.evaluate("location.hash = '#path=root'")
+    page.emulate_media(media="screen", color_scheme="dark")
+    expect(page.get_by_role("article", name="train/loss").get_by_role("img")).to_be_visible()
     assert page.pdf()[:5] == b"%PDF-"
+    assert page.evaluate("window.ink")
+    for colors in page.evaluate("window.ink"):
+        assert LIGHT_LINE in colors
+        assert DARK_LINE not in colors
+    expect(page.get_by_role("article", name="train/loss").get_by_role("img")).to_be_visible()
+    assert DARK_LINE in page.evaluate(f"({INK})()[0]"), "the screen has its own colours again"
     witness.errors.clear()  # refused connections are logged by the browser itself

@@ -7,6 +7,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser import made
 from tests.browser.axe import violations
 from tests.browser.fleet import Fleet
 from tests.conftest import Witness
@@ -24,7 +25,9 @@ REACHED = """() => {
     const first = element.dataset.reached === undefined;
     element.dataset.reached = '1';
     const {outlineStyle, outlineWidth} = getComputedStyle(element);
-    const isSeen = element.className === 'skip' || (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2);
+    const strokes = element.role === 'treeitem' ? [...element.querySelectorAll('rect')].map((one) => getComputedStyle(one)) : [];
+    const isSeen = element.className === 'skip' || (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2) ||
+        strokes.some(({stroke, strokeWidth}) => stroke !== 'none' && parseFloat(strokeWidth) >= 2);
     return {first, isSeen, what: element.outerHTML.slice(0, 200)};
 }"""
 
@@ -143,21 +146,29 @@ def test_the_browser_tab_says_state_and_progress(fleet: Fleet, page: Page, witne
     witness.errors.clear()  # refused connections are logged by the browser itself
 
 
-@pytest.mark.parametrize("tab", ["overview", "epochs", "config", "events"])
+@pytest.mark.parametrize("tab", ["overview", "ranks", "resources", "model", "epochs", "config", "events"])
 def test_every_control_is_reached_by_the_tab_key_and_seen(fleet: Fleet, page: Page, tab: str) -> None:
     fleet.log({"loss": VALUES, "train/acc": VALUES})
     fleet.send(0, messages.SetMetadata(text='{"config": {"lr": 0.1}}'))
     warn(fleet, 1, "note")
     for rank in (0, 1):
         fleet.send(rank, messages.EpochReport(epoch=0, metrics={"loss": 1.0}, batches=4, seconds=1.0))
+        host = messages.HostSample(cpu=0.5, memory_used=2**30, memory_total=2**33)
+        fleet.send(rank, messages.ResourceSample(time=time.time(), interval_seconds=2, host=host))
+    fleet.watch(made.graph(timed=False))
     page.goto(f"{fleet.url}#path=root/node-b&tab={tab}")
     expect(page.get_by_role("navigation", name="Parts").locator("[aria-current=page]")).to_have_text(
         re.compile(tab, re.I)
     )
-    expect(
-        page.get_by_role("table", name="Standings") if tab == "overview" else page.get_by_role("main")
-    ).not_to_be_empty()
-    expect(page.get_by_role("article")).to_have_count(2 if tab == "overview" else 0)
+    there = {
+        "overview": page.get_by_role("table", name="Standings"),
+        "ranks": page.get_by_role("table", name="Ranks"),
+        "resources": page.get_by_role("article", name="node-b"),
+        "model": page.get_by_role("tree", name="Modules in execution order"),
+    }
+    expect(there.get(tab, page.get_by_role("main"))).not_to_be_empty()
+    if tab == "overview":
+        expect(page.get_by_role("article")).to_have_count(2)
     for _ in range(120):
         page.keyboard.press("Tab")
         reached = page.evaluate(REACHED)

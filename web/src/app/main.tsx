@@ -12,6 +12,7 @@ import "./styles/parts.css";
 import "./styles/model.css";
 import "./styles/narrow.css";
 import "./styles/print.css";
+import { atOnce } from "../charts/atonce";
 import { parseView } from "../state/view";
 import type { Page } from "../state/page";
 import { App } from "../views/App";
@@ -34,6 +35,8 @@ function start(): void {
   for (const query of ["(prefers-color-scheme: dark)", "print"]) {
     matchMedia(query).addEventListener("change", () => (page.scheme.value += 1));
   }
+  addEventListener("beforeprint", () => onPaper(page, true));
+  addEventListener("afterprint", () => onPaper(page, false));
   followUrl(page);
   effect(() => page.curves.setZoom(page.view.value.zoom));
   tick(page);
@@ -44,6 +47,12 @@ function start(): void {
     </PageProvider>,
     root,
   );
+}
+
+/** What is drawn is drawn for paper before a printer takes it: style sheets follow the medium by themselves, but later. */
+function onPaper(page: Page, isPaper: boolean): void {
+  document.documentElement.toggleAttribute("data-paper", isPaper);
+  atOnce(() => (page.scheme.value += 1));
 }
 
 /** Back and forward, and a fragment typed by hand, show what they say. */

@@ -18,7 +18,7 @@ let cached: { key: string; palette: Palette } | null = null;
 export function palette(): Palette {
   const root = document.documentElement;
   media ??= ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
-  const key = `${root.dataset["theme"] ?? "system"} ${media.map(({ matches }) => matches).join()}`;
+  const key = `${root.dataset["theme"] ?? "system"} ${media.map(({ matches }) => matches).join()} ${root.hasAttribute("data-paper")}`;
   if (cached?.key === key) return cached.palette;
   const style = getComputedStyle(root);
   const token = (name: string) => style.getPropertyValue(name).trim();

@@ -104,7 +104,7 @@ function Tree({ title, value }: { title: string; value: unknown }) {
 }
 
 function Row({ row, onToggle }: { row: TreeRow; onToggle(): void }) {
-  const indent = { paddingLeft: `${row.depth * INDENT_PX}px` };
+  const indent = { paddingLeft: `min(${row.depth * INDENT_PX}px, 34%)` };
   if (row.text !== null) {
     return (
       <li class="tree-row" style={indent}>
