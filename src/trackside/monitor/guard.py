@@ -67,6 +67,14 @@ def guarded_hook(method: Callable[[Any], object], is_off: Callable[[], bool]) ->
     return hook
 
 
+def guarded_end(call: Any) -> None:
+    """`__del__` of a call that says when it is over: `call.end(call.about)`, guarded, in one frame."""
+    try:
+        call.end(call.about)
+    except Exception as error:  # noqa: BLE001 - the rank's guard
+        FAULTS.note("end of a call", error)
+
+
 def spared(call: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
     """What a call at the beginning answers; a wrong argument raises, a fault of ours is said in one line and makes None."""
     try:

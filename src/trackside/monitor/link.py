@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("trackside.monitor")
 
-TURN_S = 0.04
+TURN_S = 0.06
 """Between two looks at what was logged: what a look costs is the same for one call and for a hundred."""
-IDLE_TURN_S = 0.05
-IDLE_TURNS = 8
-"""After so many turns without anything to send, they take longer."""
 CLOSING_TURN_S = 0.005
 CHORES_S = 0.25
 HEARTBEAT_S = 1.0
@@ -133,7 +130,6 @@ class Link:
         self._pause_s, self._patience_s = FIRST_PAUSE_S, PATIENCE_S
         self._gave_up = False
         self._deadline: float | None = None
-        self._idle_turns = 0
         self._sleep = threading.Lock()
         """Held while the thread may sleep; a bare lock costs a third of an event to wait for."""
         self._sleep.acquire()
@@ -236,12 +232,10 @@ class Link:
     def _collect(self) -> None:
         """Turn what waits into numbered frames."""
         closing = self._deadline is not None
-        self._idle_turns += 1
         if closing and self._farewell is None and self._has_farewell:
             self._discard_late()
             return
         for message in self._feed.collect(flush=closing):
-            self._idle_turns = 0
             self._add(message)
         while self._queue:
             self._add(self._queue.popleft())
@@ -386,7 +380,7 @@ class Link:
     def _rest(self) -> None:
         """Wait one turn. A plain sleep costs less than a poll that every acknowledgement wakes."""
         if self._deadline is None:
-            self._sleep.acquire(timeout=TURN_S if self._idle_turns < IDLE_TURNS else IDLE_TURN_S)
+            self._sleep.acquire(timeout=TURN_S)
         elif self._connection is not None:
             self._connection.wait(CLOSING_TURN_S)
         else:

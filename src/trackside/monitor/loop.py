@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from trackside.monitor.guard import guarded
 from trackside.monitor.phases.recorder import Recorder
 
 T = TypeVar("T")
@@ -56,14 +55,10 @@ class BatchLoop(Generic[T]):
                 try:
                     yield batch
                 finally:  # also when the loop is left in the middle of this batch
-                    self._end_step(batch)
+                    step = counter.step
+                    counter.step = step + 1
+                    borders.close_batch(step, batch)
                 borders.ask()
         finally:
             counter.leave_loop()
             borders.leave_loop()
-
-    @guarded
-    def _end_step(self, batch: object) -> None:
-        step = self._counter.step
-        self._counter.step = step + 1
-        self._recorder.borders.close_batch(step, batch)

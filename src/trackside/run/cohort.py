@@ -1,6 +1,7 @@
 """Values of many ranks at one step, reduced to one cohort value with its spread."""
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -129,11 +130,12 @@ class MetricWindow:
     Where a later generation (after an elastic restart) logs steps again, its values stand alone.
     """
 
-    __slots__ = ("_from", "_generation", "_limit", "_rows", "_used")
+    __slots__ = ("_dirty_at", "_from", "_generation", "_limit", "_rows", "_used")
 
     def __init__(self, limit: int = WINDOW_STEPS) -> None:
         self._rows = np.zeros(min(64, 2 * limit), _ROW)
-        self._used = 0
+        self._used = self._dirty_at = 0
+        """Rows in use, and the first of them that may have changed since changes were last taken."""
         self._limit = limit
         self._generation: int | None = None
         self._from: int | None = None
@@ -159,13 +161,16 @@ class MetricWindow:
         if not len(kept) or new["step"][0] > kept["step"][-1]:
             self._append(new)
             return
-        place = np.searchsorted(kept["step"], new["step"])
-        known = place < len(kept)
-        known[known] = kept["step"][place[known]] == new["step"][known]
+        at = bisect_left(kept["step"], new["step"][0])  # the column as a whole would be copied for a search
+        late = kept[at:]
+        place = np.searchsorted(late["step"], new["step"])
+        known = place < len(late)
+        known[known] = late["step"][place[known]] == new["step"][known]
         if known.any():
-            merged = kept[place[known]]
+            merged = late[place[known]]
             _merge_into(merged, new[known])
-            kept[place[known]] = merged
+            late[place[known]] = merged
+            self._dirty_at = min(self._dirty_at, self._used - len(late))
         fresh = new[~known]
         if not len(fresh):
             return
@@ -207,6 +212,7 @@ class MetricWindow:
         if total > len(self._rows):
             self._replace(np.concatenate([self.rows, new]))
             return
+        self._dirty_at = min(self._dirty_at, self._used)
         self._rows[self._used : total] = new
         self._used = total
 
@@ -215,11 +221,12 @@ class MetricWindow:
         room = min(2 * self._limit, max(64, 2 * len(rows)))
         fresh = np.zeros(room, _ROW)
         fresh[: len(rows)] = rows
-        self._rows, self._used = fresh, len(rows)
+        self._rows, self._used, self._dirty_at = fresh, len(rows), 0
 
     def take_dirty(self, limit: int) -> Array:
         """Rows changed since the last call, ascending, at most the latest `limit`."""
-        rows = self.rows
+        start = max(0, self._used - self._limit, self._dirty_at)
+        rows, self._dirty_at = self._rows[start : self._used], self._used
         changed = np.flatnonzero(rows["dirty"])
         rows["dirty"] = False
         return rows[changed[-limit:]]

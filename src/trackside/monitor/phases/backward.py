@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from threading import get_ident
 from time import monotonic
 from typing import Any
@@ -39,19 +38,15 @@ class BackwardWatch:
         """What takes the place of torch's."""
         return [TimedMethod(self._torch.Tensor, "backward", self._begin)]
 
+    @guarded
     def _begin(self, original: Callable[..., Any], tensor: Any) -> TimedCall | None:
-        if self._is_compiling() or self._task_id() != -1 or get_ident() != self._borders.owner:
+        borders, marks = self._borders, self._track
+        if self._is_compiling() or self._task_id() != -1 or get_ident() != borders.owner:
             return None
         if self._token is not None:
             self._end(self._token)  # one that was looked up and is kept, but not under way
         call, self._token = TimedCall(original, tensor), object()
-        call.end = partial(self._end, self._token)
-        self._enter(tensor)
-        return call
-
-    @guarded
-    def _enter(self, tensor: Any) -> None:
-        borders, marks = self._borders, self._track
+        call.end, call.about = self._end, self._token
         self._forward.disarm()
         if borders.is_asking:  # the end of a `__next__` that is kept, and not thrown away, was not said
             borders.fetch_ended()
@@ -62,14 +57,13 @@ class BackwardWatch:
             borders.look_around(now)
         self._before, marks.doing = marks.doing, BACKWARD
         marks.append((track.ENTER, now, BACKWARD))
-        if not borders.sees_peers:
-            return
-        if _is_compiled():
-            borders.seen |= BLIND
-        elif tensor.requires_grad:
-            self._handle = tensor.register_hook(self._started)
+        if borders.sees_peers:
+            if _is_compiled():
+                borders.seen |= BLIND
+            elif tensor.requires_grad:
+                self._handle = tensor.register_hook(self._started)
+        return call
 
-    @guarded
     def _end(self, token: object) -> None:
         if token is None or token is not self._token:
             return

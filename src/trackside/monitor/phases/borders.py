@@ -7,6 +7,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Protocol
 
+from trackside.monitor.guard import guarded
 from trackside.monitor.intake import INT64
 from trackside.monitor.phases import track
 from trackside.monitor.phases.cores import LOOK_S
@@ -167,6 +168,7 @@ class Borders:
         marks.append((track.LEAVE, monotonic(), DATA))
         marks.doing = BLURRED
 
+    @guarded
     def close_batch(self, step: int, batch: object) -> None:
         """The loop is through with its batch."""
         samples = count_samples(batch)

@@ -28,7 +28,7 @@ class LoaderWatch:
             return None
         # As `seen(original(entered(iterator)))`, however often it is called, but without a frame of ours when it raises.
         call = TimedCall(next, map(self._seen, map(original, map(self._entered, repeat(iterator)))))
-        call.end = self._end
+        call.end, call.about = self._end, None
         return call
 
     def _entered(self, iterator: Any) -> Any:
@@ -37,7 +37,7 @@ class LoaderWatch:
 
     def _seen(self, batch: Any) -> Any:
         self._count(batch)
-        self._end()
+        self._end(None)
         return batch
 
     @guarded
@@ -50,7 +50,7 @@ class LoaderWatch:
         self._borders.fetched(batch)
 
     @guarded
-    def _end(self) -> None:
+    def _end(self, _about: None) -> None:
         """It has returned, or is thrown away: then it has raised, most often since there are no more batches."""
         if self._is_inside:
             self._is_inside = False

@@ -6,7 +6,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any
 
-from trackside.monitor.guard import guarded, guarded_hook
+from trackside.monitor.guard import guarded_hook
 from trackside.monitor.phases.borders import OPTIMIZED, OPTIMIZED_INSIDE, Borders
 from trackside.monitor.phases.names import BACKWARD, OPTIMIZER
 from trackside.monitor.phases.timed import TimedCall, TimedMethod
@@ -43,11 +43,11 @@ class OptimizerWatch:
         before, known = self._track.enter(OPTIMIZER), _settled(scaler)
         self._stepped.clear()
         call = TimedCall(original, scaler)
-        call.end = lambda: self._end_scaled(scaler, known, before)
+        call.end, call.about = self._end_scaled, (scaler, known, before)
         return call
 
-    @guarded
-    def _end_scaled(self, scaler: Any, known: set[int], before: str | None) -> None:
+    def _end_scaled(self, about: tuple[Any, set[int], str | None]) -> None:
+        scaler, known, before = about
         self._track.leave(OPTIMIZER, before)
         for key in _settled(scaler) - known - self._stepped:
             self._borders.skipped(key)

@@ -48,8 +48,8 @@ class Recorder:
         self._fold, self._entries = Fold(self.pulse), Entries()
         self._logged = LoggedSteps()
         self._own: set[str] = set()
-        self._said: list[track.Mark] = []
-        """Borders of logged steps, not added up yet."""
+        self._said: list[Any] = []
+        """What was logged, and not looked at for borders yet."""
         self._due_at = 0.0
         self._awaits_span = False
         """Whether a report waits for what was marked."""
@@ -139,16 +139,18 @@ class Recorder:
             flush: The end: nothing is kept back.
         """
         now = time.monotonic()
-        wall_clock = time.time() - now
         if logged and not self.borders.has_steps:
-            self._said += self._logged.marks(logged, wall_clock, self.borders.closing_of_logged())
-        if now < self._due_at and not flush and not self._awaits_span and len(self.track.marks) < MOST_WAITING:
+            self._said += logged
+        waiting = len(self.track.marks) + len(self._said)
+        if now < self._due_at and not flush and not self._awaits_span and waiting < MOST_WAITING:
             return []
         self._due_at, self._awaits_span = now + EVERY_S, False
+        wall_clock = time.time() - now
         marks = self.track.take()
         if self._said:
-            marks = sorted([*marks, *self._said], key=itemgetter(1))
-            self._said = []
+            borders = self._logged.marks(self._said, wall_clock, self.borders.closing_of_logged())
+            marks = sorted([*marks, *borders], key=itemgetter(1))
+            self._said.clear()
         if marks:
             steps = self._fold.take(marks, wall_clock)
             self.pulse.add_phases([step.seconds for step in steps])

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from trackside.monitor.guard import guarded_end
+
 
 class TimedCall(functools.partial[Any]):
     """A call that says when it is over.
@@ -12,11 +14,12 @@ class TimedCall(functools.partial[Any]):
     shows the same frames as without us; a wrapper written in Python would be one of them.
     """
 
-    __slots__ = ("end",)
-    end: Callable[[], None]
+    __slots__ = ("about", "end")
+    end: Callable[[Any], object]
+    about: Any
+    """What `end` is called with."""
 
-    def __del__(self) -> None:
-        self.end()
+    __del__ = guarded_end
 
 
 class TimedMethod:

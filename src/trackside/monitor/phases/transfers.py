@@ -30,6 +30,8 @@ class TransferWatch:
         if self._torch.compiler.is_dynamo_compiling():
             return None
         call = TimedCall(original, tensor)
-        before = self._track.enter(TRANSFER)
-        call.end = lambda: self._track.leave(TRANSFER, before)
+        call.end, call.about = self._end, self._track.enter(TRANSFER)
         return call
+
+    def _end(self, before: str | None) -> None:
+        self._track.leave(TRANSFER, before)

@@ -46,8 +46,7 @@ class WaitWatch:
             return None
         call = TimedCall(original, instance)
         self._track.note_cores()
-        before = self._track.enter(COLLECTIVE)
-        call.end = lambda: self._end(before)
+        call.end, call.about = self._end, self._track.enter(COLLECTIVE)
         return call
 
     def _end(self, before: str | None) -> None:

@@ -77,10 +77,11 @@ class SpikeLog:
         self._base = base = float(np.median(recent))
         if not base > 0:
             return
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # nothing is known of a block, or of several in a row
             height = np.log(wall / base)
-        changes = np.abs(np.diff(height[-BASE_BLOCKS:]))
-        spread = 1.05 * float(np.median(changes[np.isfinite(changes)], axis=0)) if len(changes) else 0.0
+            changes = np.abs(np.diff(height[-BASE_BLOCKS:]))
+        changes = changes[np.isfinite(changes)]
+        spread = 1.05 * float(np.median(changes)) if len(changes) else 0.0
         limit = max(math.log(LEAST_RATIO), LEAST_ERRORS * spread)
         for at in new[height[new] > limit].tolist():
             self._keep(view, at, float(wall[at] - base) * stride)

@@ -15,11 +15,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from trackside.monitor.guard import FAULTS
+from trackside.monitor.guard import FAULTS, guarded_hook
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.phases import track
 from trackside.monitor.phases.fold import Fold, StepCost
 from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.phases.timed import TimedCall
 
 SLEEP_S = 0.02
 LONG_S = 0.3
@@ -434,3 +435,28 @@ def test_training_is_equal_to_the_last_bit() -> None:
     watched = result()
     recorder.stop()
     assert all(torch.equal(*pair) for pair in zip(without, watched, strict=True))
+
+
+def test_a_fault_at_the_end_of_a_call_is_noted_and_nobody_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FAULTS, "counts", {})
+    call = TimedCall(int, "7")
+    call.end, call.about = lambda about: about / 0, 1
+    assert call() == 7
+    del call
+    gc.collect()
+    assert FAULTS.counts == {"end of a call: ZeroDivisionError": 1}
+
+
+def test_a_hook_is_nothing_while_it_is_off_and_its_faults_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FAULTS, "counts", {})
+    called, off = [], [True]
+
+    def method(subject: int) -> None:
+        called.append(1 / subject)
+
+    hook = guarded_hook(method, lambda: off[0])
+    hook(1, "args", "output")
+    assert called == []
+    off[0] = False
+    assert (hook(1, "args"), hook(0)) == (None, None)
+    assert (called, FAULTS.counts) == ([1.0], {"method: ZeroDivisionError": 1})

@@ -9,6 +9,7 @@ import pytest
 
 from trackside.run.diagnose.entries import Entries, is_whole, join
 from trackside.run.diagnose.peers import peer_medians
+from trackside.run.diagnose.spikes import SpikeLog
 from trackside.run.diagnose.window import OWN, WALL, StepWindow
 from trackside.wire.messages import StepTimes
 
@@ -175,3 +176,15 @@ def test_peer_medians_are_what_they_say() -> None:
                 assert found[row, column] == np.median(known)
             else:
                 assert np.isnan(found[row, column])
+
+
+def test_steps_that_took_no_time_at_all_are_no_warning() -> None:
+    """By a clock that stood still: nothing is known of two blocks in a row, and nothing is said of that on stderr."""
+    steps = list(range(40))
+    wall = [0.0 if step in (20, 21, 22) else 2.0 for step in steps]
+    made = window((0, message(steps, [1.0] * 40, wall=np.array(wall, "<f8").tobytes())))
+    log = SpikeLog()
+    view = made.aligned([0])
+    assert view is not None
+    log.take(view)
+    assert log.spikes == []
