@@ -58,7 +58,7 @@ export const elapsedTicks: Ticks = (values, step) => {
   const isShort = largest(values) < 1;
   return values.map((value) => {
     if (Math.abs(value) < step / 1e6) return "0s";
-    return isShort ? `${(value * 1000).toFixed(decimalsOf(step * 1000))}ms` : elapsed(value, step);
+    return isShort ? `${value < 0 ? "−" : ""}${Math.abs(value * 1000).toFixed(decimalsOf(step * 1000))}ms` : elapsed(value, step);
   });
 };
 

@@ -19,7 +19,7 @@ import type { MetricEntry, XAxis } from "../wire/types.gen";
 import { ChartTools, type Kind } from "./ChartTools";
 import { usePage } from "./context";
 import { Icon } from "./Icon";
-import { lastValue, leadOf, Legend } from "./Legend";
+import { lastValue, leadOf, Legend, valueNear } from "./Legend";
 import { Name } from "./Name";
 
 interface Props {
@@ -176,7 +176,7 @@ function isEmpty(picture: Picture): boolean {
 function Reading({ picture, index, x, width, isSaid }: { picture: Picture; index: number | null; x: XAxis; width: number; isSaid: boolean }) {
   const at = index === null ? undefined : picture.x[index];
   const line = leadOf(picture);
-  const value = line === undefined ? null : index === null ? lastValue(line) : (line.values[index] ?? null);
+  const value = line === undefined ? null : index === null ? lastValue(line) : valueNear(line.values, index);
   return (
     <output class="reading" aria-live={isSaid ? "polite" : "off"}>
       {at !== undefined && <span class="reading-x">{xLabel(x, at, width)}</span>}

@@ -34,7 +34,7 @@ export function Legend({ picture, index, solo, entries, tellers, lead, unplaced 
   const isSmoothed = picture.lines.some((line) => line.key === "raw");
   return (
     <ul class="legend">
-      {marks > 0 && <li class="legend-note is-bad">✕ {format.count(marks)} not finite</li>}
+      {marks > 0 && <li class="legend-note is-bad">✕ {badHere(picture, index) ?? `${format.count(marks)} not finite`}</li>}
       {unplaced > 0 && <li class="legend-note">{format.count(unplaced)} not above 0, not drawn</li>}
       {leadFirst(picture.lines).map((line) => {
         if (line.key === "raw") return null; // the reading above says its value
@@ -73,11 +73,14 @@ export function Legend({ picture, index, solo, entries, tellers, lead, unplaced 
 
 function Entry({ line, figure, solo, note }: { line: Line; figure: string | null; solo: Signal<string | null>; note: string }) {
   return (
-    <li>
+    <li class={line.key === "mean" ? "is-mean" : ""}>
       <button type="button" class="legend-entry" aria-pressed={solo.value === line.key} title={solo.value === line.key ? "Show all" : "Show alone"} onClick={() => toggle(solo, line.key)}>
         <i class={`swatch line-${(line.color % 8) + 1} ${line.dashed === true ? "is-dashed" : ""}`} />
-        {line.label}
-        {note} {figure !== null && <span class="figure">{figure}</span>}
+        <span class="legend-label">
+          {line.label}
+          {note}
+        </span>{" "}
+        {figure !== null && <span class="figure">{figure}</span>}
       </button>
     </li>
   );
@@ -92,6 +95,14 @@ export function leadOf({ lines }: Picture): Line | undefined {
 function leadFirst(lines: Line[]): Line[] {
   return [...lines].sort((a, b) => Number(b.key === "mean") - Number(a.key === "mean"));
 }
+
+/** What is not finite under the crosshair: a mean is of the finite values there. */
+function badHere({ x, marks }: Picture, index: number | null): string | null {
+  const here = index === null ? [] : marks.filter((mark) => mark.x === x[index]);
+  return here.length === 0 ? null : `${here.map(({ what }) => SIGNS[what]).join(" and ")} here`;
+}
+
+const SIGNS = { NaN: "NaN", Infinity: "+Inf", "-Infinity": "−Inf" };
 
 /** Whose values a curve is made of: of all who tell it, or of how many where some do not. */
 function whose({ count, only }: Tellers, here: number): string {
@@ -109,7 +120,7 @@ function countAt({ x: places, count }: Entries, x: number | undefined): number {
 }
 
 /** A column's value at a place, or the nearest it has there: ranks need not log the same steps. */
-function valueNear(values: Column, at: number): number | null {
+export function valueNear(values: Column, at: number): number | null {
   if (at < 0) return null;
   for (let distance = 0; distance <= NEIGHBOURS; distance++) {
     for (const i of [at - distance, at + distance]) {
