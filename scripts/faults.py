@@ -30,6 +30,7 @@ GROUPS = {
     "test_disk.py": "The run folder's disk",
     "test_mount.py": "A shared mount",
     "test_link.py": "The network",
+    "test_strangers.py": "Others at our ports",
 }
 
 

@@ -10,10 +10,13 @@ import functools
 import itertools
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Mapping
@@ -24,6 +27,8 @@ from typing import IO, Any
 import msgspec
 
 from tests.faults.link import BadLink
+from tests.faults.outcomes import Shown, show
+from tests.faults.page import OpenPage
 from tests.faults.scripts.train import train_line
 from tests.process.job import clean_environment, wait_for
 from tests.process.wire_client import ControllerUnderTest
@@ -43,7 +48,7 @@ def bare_output(steps: int) -> str:
             env=clean_environment(),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=True,
         )
     assert done.stdout.startswith("weights ")
@@ -64,6 +69,14 @@ def _read(stream: IO[str], lines: list[str]) -> None:
 def _kept_files(directory: Path) -> list[Path]:
     folders = (memory_path(), directory / private_path().name)
     return [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
+
+
+def report_of(path: Path) -> dict[str, Any]:
+    """The data inside a report."""
+    text = path.read_text()
+    begin = text.index(">", text.index('id="trackside-data"')) + 1
+    data: dict[str, Any] = json.loads(text[begin : text.index("</script>", begin)])
+    return data
 
 
 class WatchedTraining:
@@ -134,6 +147,9 @@ class WatchedTraining:
         ]
         for reader in self._readers:
             reader.start()
+        self._page: OpenPage | None = None
+        self._became: tuple[object, object] = ("not ended", "ended")
+        """Output and exit code, and what they are without us."""
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
@@ -147,6 +163,13 @@ class WatchedTraining:
         with urllib.request.urlopen(f"{self.url.rstrip('/')}/{path}", timeout=10) as answer:
             return json.loads(answer.read())
 
+    @property
+    def page(self) -> OpenPage:
+        """One that is open from the first look at it to the end."""
+        if self._page is None:
+            self._page = OpenPage(f"{self.url.rstrip('/')}/")
+        return self._page
+
     def document(self) -> dict[str, Any]:
         return json.loads((self.controller.folder / "run.json").read_text())
 
@@ -156,7 +179,35 @@ class WatchedTraining:
         return entry["step"] or 0
 
     def wait_for_step(self, step: int) -> None:
+        """A page is open from now on."""
+        wait_for(lambda: self.page, 120, "the page")
         wait_for(lambda: self.step() >= step, 120, f"step {step}")
+
+    def moves_on(self, steps: int = 30) -> bool:
+        """Wait for that many more steps on the page."""
+        at = self.step()
+        return wait_for(lambda: self.step() > at + steps, 60, "news on the page")
+
+    def stalls(self, reason: str) -> Shown:
+        """The page says that nothing is persisted, since when and why, and goes on."""
+        run = wait_for(
+            lambda: next(iter([run for run in [self.get("api/v1/run")] if run["not_persisted_since"]]), None),
+            60,
+            "the page says that nothing is persisted",
+        )
+        said = [warning["text"] for warning in run["warnings"] if warning["kind"] == "disk"]
+        stated = [reason in text for text in said], 0 < run["not_persisted_since"] <= time.time(), self.moves_on()
+        return show(f"live; not persisted since when, and why: {reason}", stated, ([True], True, True))
+
+    def persists_again(self) -> None:
+        """The page says so."""
+        wait_for(lambda: self.get("api/v1/run")["not_persisted_since"] is None, 60, "it persists again, on the page")
+
+    def undelivered(self) -> list[Path]:
+        """Files that were named at its end, for what was not delivered."""
+        (said,) = re.findall(r"they lie in (.+)", "".join(self.err))
+        named = [Path(text.strip()) for text in said.split(" and ")]
+        return [path for pattern in named for path in pattern.parent.glob(pattern.name.replace("…", "*"))]
 
     def events(self) -> list[dict[str, Any]]:
         lines = (self.controller.folder / "events.jsonl").read_text().splitlines()
@@ -171,9 +222,7 @@ class WatchedTraining:
 
     def report(self) -> dict[str, Any]:
         """The data inside the report."""
-        text = (self.controller.folder / "report.html").read_text()
-        begin = text.index(">", text.index('id="trackside-data"')) + 1
-        return json.loads(text[begin : text.index("</script>", begin)])
+        return report_of(self.controller.folder / "report.html")
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -186,12 +235,19 @@ class WatchedTraining:
         """How many calls of log() have returned."""
         return int.from_bytes(self._count.read_bytes()[:8], "little")
 
-    def assert_nothing_lost(self) -> int:
-        """After it was killed: every call of log() that had returned is there, once. Returns how many there are."""
+    def lost_nothing(self, words: str = "all that it logged, each once") -> Shown:
+        """After it was killed: every call of log() that had returned is there, once; one more may have been under way."""
         steps = [step for step, _ in self.points()]
-        assert steps == list(range(len(steps)))
         assert self.told() <= len(steps) <= self.told() + 1
-        return len(steps)
+        return show(words, steps, list(range(len(steps))))
+
+    def assert_last_step_is_told(self) -> None:
+        """Where it is said that the rank failed, the last step is the last one of the points."""
+        (failed,) = (event for event in self.events() if event["kind"] == "rank failed")
+        last = max(step for step, _ in self.points())
+        assert (failed["step"], f"last step {last:,}" in failed["text"]) == (last, True), (failed, last)
+        (entry,) = self.document()["rank_entries"]
+        assert (entry["step"], self.document()["step"]) == (last, last)
 
     def assert_nothing_left_behind(self) -> None:
         """No file of its sessions is in the machine's memory, or in the temporary folder."""
@@ -215,22 +271,58 @@ class WatchedTraining:
         for reader in self._readers:
             reader.join(10)
         bare = bare_light_output(self.steps) if self._steps is None else bare_output(self._steps)
-        assert ("".join(self.out), code) == (bare, self.exits), "".join(self.err)
+        self._became = ("".join(self.out), code), (bare, self.exits)
+        assert self._became[0] == self._became[1], "".join(self.err)
         return "".join(self.err)
+
+    def same(self, words: str = "same") -> Shown:
+        """It has ended, and become what it becomes without us."""
+        return show(words, *self._became)
+
+    def killed(self, number: int = signal.SIGKILL, words: str = "killed, as without us") -> Shown:
+        """A signal has ended it, and it printed nothing."""
+        code = self.process.wait(10)
+        for reader in self._readers:
+            reader.join(10)
+        return show(words, (code, "".join(self.out)), (-number, ""))
 
     def settle(self, seconds: float = 60) -> None:
         """Wait for the controller's own end."""
         assert self.controller.wait(seconds) == 0, self.controller.stderr
 
-    def assert_complete(self) -> None:
+    def complete(self, words: str = "all, each once") -> Shown:
         """Every step is there exactly once."""
         found = Counter(step for step, _ in self.points())
         missing = [step for step in range(self.steps) if step not in found]
         double = [step for step, count in found.items() if count > 1]
-        assert (missing, double) == ([], [])
+        return show(words, (missing, double), ([], []))
+
+    def page_ended(self, state: str = "finished", words: str | None = None) -> Shown:
+        """The page that was open was told how the run ended, as the run folder says it."""
+        detail = self.document()["state_detail"]
+        return show(words or detail or state, self.page.ending(), (state, detail))
+
+    def page_is_gone(self) -> Shown:
+        """Nothing answers at its address."""
+        try:
+            self.get("healthz")
+        except urllib.error.URLError as error:
+            reason = type(error.reason)
+        return show("gone", reason, ConnectionRefusedError)
+
+    def reported(self, state: str = "finished", words: str | None = None) -> Shown:
+        """The report says how the run ended, as the run folder does, and holds every point of it."""
+        report = self.report()
+        run, metric = report["run"], next(metric for metric in report["metrics"] if metric["name"] == "loss")
+        said = (run["state"], run["state_detail"], metric["points"])
+        return show(
+            words or f"{state}, with all points", said, (state, self.document()["state_detail"], len(self.points()))
+        )
 
     def close(self) -> None:
         """Idempotent."""
+        if self._page is not None:
+            self._page.close()
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(20)

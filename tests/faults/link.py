@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 CHUNK_BYTES = 16_384
+RECORDED_BYTES = 1_000_000
 
 
 class BadLink:
@@ -30,6 +31,8 @@ class BadLink:
         self.connections = 0
         """How many were accepted."""
         self.relayed_bytes = 0
+        self.recorded = b""
+        """What has come from the first connection, its handshake first; at most a megabyte."""
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="bad link", daemon=True)
@@ -139,13 +142,18 @@ class BadLink:
             writer.close()
             return
         self._writers |= {writer, far_writer}
-        await asyncio.gather(self._relay(reader, far_writer), self._relay(far_reader, writer))
+        is_first = self.connections == 1
+        await asyncio.gather(self._relay(reader, far_writer, records=is_first), self._relay(far_reader, writer))
         for end in (writer, far_writer):
             self._drop(end, abrupt=False)
 
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, records: bool = False
+    ) -> None:
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK_BYTES):
+                if records and len(self.recorded) < RECORDED_BYTES:
+                    self.recorded += chunk
                 if self._delay_s:
                     await asyncio.sleep(self._delay_s)
                 if self._pause_s_per_byte:

@@ -1,7 +1,8 @@
 """What came of each fault, kept as data: `docs/explanation/faults.md` is written from it.
 
-With `FAULT_OUTCOMES=FILE` in the environment every test of `tests/faults` that passes leaves its row there, in place of the
-one it left before.
+A test tells it in words that a measurement has borne out: `show` takes the words, what was measured and what it has to be, and
+nothing but `show` makes what `tell` takes. With `FAULT_OUTCOMES=FILE` in the environment every test of `tests/faults` that
+passes leaves its row there, in place of the one it left before.
 """
 
 from __future__ import annotations
@@ -14,12 +15,33 @@ from typing import Protocol
 
 KEPT = Path(__file__).parent / "outcomes.json"
 VARIABLE = "FAULT_OUTCOMES"
+_KEY = object()
+
+
+class Shown:
+    """Words that a measurement bears out. Only `show` makes them."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: str, key: object = None) -> None:
+        if key is not _KEY:
+            raise TypeError("words about a fault come from show(words, measured, expected)")
+        self.words = words
+
+
+def show(words: str, measured: object, expected: object) -> Shown:
+    """These words, if what was measured is what it has to be; the test fails otherwise."""
+    assert measured == expected, f"{words}: {measured!r} is not {expected!r}"
+    return Shown(words, _KEY)
+
+
+Cell = Shown | tuple[Shown, ...]
 
 
 class Tell(Protocol):
-    """Takes what came of a test's fault, once everything is asserted."""
+    """Takes what came of a test's fault: of training, points, page and report."""
 
-    def __call__(self, fault: str, *, training: str, points: str, page: str, report: str) -> None: ...
+    def __call__(self, fault: str, *, training: Cell, points: Cell, page: Cell, report: Cell) -> None: ...
 
 
 class Outcome:
@@ -28,8 +50,16 @@ class Outcome:
     def __init__(self) -> None:
         self.row: dict[str, str] | None = None
 
-    def tell(self, fault: str, *, training: str, points: str, page: str, report: str) -> None:
-        self.row = {"fault": fault, "training": training, "points": points, "page": page, "report": report}
+    def tell(self, fault: str, *, training: Cell, points: Cell, page: Cell, report: Cell) -> None:
+        cells = {"training": training, "points": points, "page": page, "report": report}
+        self.row = {"fault": fault} | {name: "; ".join(_words(cell)) for name, cell in cells.items()}
+
+
+def _words(cell: Cell) -> list[str]:
+    shown = cell if isinstance(cell, tuple) else (cell,)
+    if not shown or not all(type(one) is Shown for one in shown):
+        raise TypeError(f"{cell!r} was not shown: what is told of a fault comes from show(words, measured, expected)")
+    return [one.words for one in shown]
 
 
 def keep(path: Path, test: str, row: dict[str, str]) -> None:

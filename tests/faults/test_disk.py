@@ -8,14 +8,15 @@ import pytest
 
 from tests.faults.disk import FreezableDisk, SmallDisk, can_mount
 from tests.faults.job import WatchedTraining
-from tests.faults.outcomes import Tell
-from tests.process.job import wait_for
+from tests.faults.outcomes import Tell, show
 
 pytestmark = [
     pytest.mark.usefixtures("leak_check"),
     pytest.mark.skipif(not can_mount(), reason="mounting a file system needs root"),
 ]
 Watch = Callable[..., WatchedTraining]
+SETTLING_STEPS = 300
+"""Two seconds: what was in a file that was open, or on its way to it, may be gone too."""
 
 
 @pytest.fixture
@@ -32,39 +33,21 @@ def freezable(tmp_path: Path) -> Iterator[FreezableDisk]:
     disk.close()
 
 
-def wait_until_stalled(training: WatchedTraining) -> str:
-    """Until the page says that nothing is persisted; returns the warning."""
-    wait_for(lambda: training.get("api/v1/run")["not_persisted_since"], 60, "the page says that nothing is persisted")
-    return " ".join(f"{warning['kind']}: {warning['text']}" for warning in training.get("api/v1/run")["warnings"])
-
-
-def assert_goes_on(training: WatchedTraining) -> None:
-    """The page is live and the training goes on."""
-    at = training.step()
-    wait_for(lambda: training.step() > at + 30, 30, "news on the page")
-
-
 def test_d51_d52_a_full_disk_stops_nothing_and_costs_nothing(small: SmallDisk, watch: Watch, tell: Tell) -> None:
     training = watch(runs=small.path)
     training.wait_for_step(50)
     small.fill()
-    assert "space" in wait_until_stalled(training)
-    assert_goes_on(training)
+    stalled = training.stalls("No space left on device")
     small.free()
-    wait_for(
-        lambda: training.get("api/v1/run")["not_persisted_since"] is None, 60, "the page says that it persists again"
-    )
+    training.persists_again()
     training.end()
     training.settle()
-    training.assert_complete()
-    assert training.report()["run"]["state"] == "finished"
-    assert any("persist" in event["kind"] or "disk" in event["kind"] for event in training.events())
     tell(
         "the run folder's disk is full for a while",
-        training="same",
-        points="all, each once",
-        page="live, and not persisted since when, and why",
-        report="finished",
+        training=training.same(),
+        points=training.complete(),
+        page=(stalled, training.page_ended()),
+        report=training.reported(),
     )
 
 
@@ -75,22 +58,23 @@ def test_what_a_disk_that_stays_full_did_not_take_is_there_for_later(
     training = watch(runs=small.path, exits=4)
     training.wait_for_step(50)
     small.fill()
-    wait_until_stalled(training)
-    said = training.end()
-    assert "not delivered" in said
+    stalled = training.stalls("No space left on device")
+    training.end()
+    (named,) = training.undelivered()
+    left = show("what was not taken lies in a file that is named", named.exists(), True)
     training.controller.process.terminate()
     training.controller.wait(90)
     assert (training.controller.folder / "journal").is_dir()
+    assert not (training.controller.folder / "report.html").exists()
     small.free()
     training.controller.resume()
     training.settle()
-    training.assert_complete()
     tell(
         "the run folder's disk stays full",
-        training="same",
-        points="all: what was not taken lies in a file that is named, and is taken in later",
-        page="live, and not persisted since when, and why",
-        report="written by the controller that comes back",
+        training=training.same(),
+        points=(left, show("is taken in later", named.exists(), False), training.complete()),
+        page=stalled,
+        report=training.reported(words="finished, with all points; written by the controller that comes back"),
     )
 
 
@@ -99,21 +83,17 @@ def test_a_disk_that_hangs_stops_the_store_alone(freezable: FreezableDisk, watch
     training = watch(runs=freezable.path)
     training.wait_for_step(50)
     freezable.freeze()
-    wait_until_stalled(training)
-    assert_goes_on(training)
+    stalled = training.stalls("the disk has not answered")
     freezable.thaw()
-    wait_for(
-        lambda: training.get("api/v1/run")["not_persisted_since"] is None, 60, "the page says that it persists again"
-    )
+    training.persists_again()
     training.end()
     training.settle()
-    training.assert_complete()
     tell(
         "the run folder's disk is frozen for a while",
-        training="same",
-        points="all, each once",
-        page="live, and not persisted since when",
-        report="finished",
+        training=training.same(),
+        points=training.complete(),
+        page=(stalled, training.page_ended()),
+        report=training.reported(),
     )
 
 
@@ -122,7 +102,7 @@ def test_a_training_ends_in_time_while_the_disk_hangs(freezable: FreezableDisk, 
     training = watch(runs=freezable.path, exits=5)
     training.wait_for_step(50)
     freezable.freeze()
-    wait_until_stalled(training)
+    stalled = training.stalls("the disk has not answered")
     try:
         said = training.end(seconds=30)
     finally:
@@ -133,13 +113,12 @@ def test_a_training_ends_in_time_while_the_disk_hangs(freezable: FreezableDisk, 
         or training.step() == training.steps - 1
     )
     training.settle()
-    training.assert_complete()
     tell(
         "the run folder's disk is frozen when the training ends",
-        training="same, and ends in time",
-        points="all, each once",
-        page="live, and not persisted since when",
-        report="finished",
+        training=training.same("same, and ends within 30 s"),
+        points=training.complete(),
+        page=stalled,
+        report=training.reported(),
     )
 
 
@@ -148,15 +127,19 @@ def test_a_run_folder_that_is_removed_is_made_again(watch: Watch, tell: Tell) ->
     training = watch()
     training.wait_for_step(50)
     shutil.rmtree(training.controller.folder)
-    assert_goes_on(training)
+    removed = training.told()
+    goes_on = show("goes on", training.moves_on(), True)
     training.end()
     training.settle()
-    assert training.document()["state"] == "finished"
-    assert len(training.points()) > 0
+    steps = [step for step, _ in training.points()]
+    later = [step for step in steps if step >= removed + SETTLING_STEPS]
     tell(
         "the run folder is removed",
-        training="same",
-        points="what came before is gone with it; what comes is kept",
-        page="goes on",
-        report="finished",
+        training=training.same(),
+        points=(
+            show("what came before may be gone with it; nothing is there twice", len(steps), len(set(steps))),
+            show("what comes is kept", later, list(range(removed + SETTLING_STEPS, training.steps))),
+        ),
+        page=(goes_on, training.page_ended()),
+        report=show("finished", training.report()["run"]["state"], "finished"),
     )

@@ -7,18 +7,19 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.faults.interposed import Interposed
-from tests.faults.job import WatchedTraining
-from tests.faults.outcomes import Tell
+from tests.faults.job import WatchedTraining, report_of
+from tests.faults.outcomes import Tell, show
 from tests.process.job import clean_environment, wait_for
+from trackside.controller.viewing import ViewedFolder
 
 pytestmark = pytest.mark.usefixtures("leak_check")
 Watch = Callable[..., WatchedTraining]
@@ -50,29 +51,30 @@ def test_a_mount_that_hangs_for_good_leaves_page_training_and_ends_alone(
     training.controller.resume()  # which makes a segment of what the journal held
     wait_for(lambda: training.get("healthz")["counters"]["segments"], 30, "a segment")
     mount.hang()
-    wait_for(lambda: training.get("api/v1/run")["not_persisted_since"], 60, "the page says that nothing is persisted")
+    stalled = training.stalls("the disk has not answered")
     silent = wait_for(
         lambda: refused(training, "api/v1/series?metric=loss"), 60, "a chart that says why it is not there"
     )
-    assert (silent.code, b"disk_silent" in silent.read()) == (503, True)
+    chart = show(
+        "a chart that only the disk holds says so", (silent.code, b"disk_silent" in silent.read()), (503, True)
+    )
     silent.close()
     for path in FROM_MEMORY:
         training.get(path)
-    at = training.step()
-    wait_for(lambda: training.step() > at + 30, 30, "news on the page")
-    said = training.end()
-    assert "not delivered" in said
-    assert training.controller.wait(120) == 0
+    training.end(30)
+    named = training.undelivered()
+    left = show("what was not delivered lies in files that are named", [*map(Path.exists, named)], [True] * len(named))
+    ended = show("the controller that hung ends in time", training.controller.wait(120), 0)
     mount.heal()
     training.controller.resume()
     training.settle()
-    training.assert_complete()
+    taken = show("they are taken in later", named and [*map(Path.exists, named)], [False] * len(named))
     tell(
         "the run folder's mount hangs for good",
-        training="same, and ends in time",
-        points="all: what was not delivered lies in a file that is named, and is taken in later",
-        page="live, and not persisted since when; a chart that only the disk holds says so",
-        report="written by the controller that comes back; the one that hung has ended in time",
+        training=training.same("same, and ends within 30 s"),
+        points=(left, taken, training.complete()),
+        page=(stalled, chart),
+        report=(ended, training.reported(words="finished, with all points: written by the one that comes back")),
     )
 
 
@@ -93,10 +95,8 @@ def test_a_page_over_a_run_folder_answers_while_its_mount_hangs(
         for path in (*FROM_MEMORY, "api/v1/graph", "api/v1/resources", "api/v1/report"):
             with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url + path, timeout=40) as answer:
                 assert answer.status == 200
-        began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-        assert time.monotonic() - began < 10
+        code = process.wait(10)
     finally:
         mount.heal()
         process.kill()
@@ -104,13 +104,13 @@ def test_a_page_over_a_run_folder_answers_while_its_mount_hangs(
         process.stdout.close()
     training.end()
     training.settle()
-    training.assert_complete()
+    words = "the disk of the run folder has not answered for 10 s; what is in memory is shown on"
     tell(
         "the mount hangs for `trackside view`",
-        training="same",
-        points="all, each once",
-        page=said[0],
-        report=training.report()["run"]["state"],
+        training=training.same(),
+        points=training.complete(),
+        page=(show(words, said, [words]), show("it ends when it is asked to", code, 0)),
+        report=training.reported(),
     )
 
 
@@ -133,20 +133,20 @@ def test_a_controller_that_replays_from_a_disk_that_hangs_ends_when_it_is_asked_
     wait_for(lambda: training.controller.process is not killed, 10, "the controller that replays")
     wait_for(lambda: waits_for_a_file(training.controller.process.pid), 30, "somebody who waits for the journal")
     training.controller.process.terminate()
-    assert training.controller.process.wait(20) == 1
+    ended = training.controller.process.wait(20), "has not answered" in training.controller.stderr
+    gone = training.page_is_gone()
     resuming.join(10)
-    assert "has not answered" in training.controller.stderr
     hanging.unlink()
     training.controller.resume()
+    back = show("back when it is resumed", training.moves_on(), True)
     training.end()
     training.settle()
-    training.assert_complete()
     tell(
         "the controller is asked to end while the disk holds back the journal that it replays",
-        training="same",
-        points="all, each once, once the disk is back",
-        page="gone, until it is resumed",
-        report=training.report()["run"]["state"],
+        training=training.same(),
+        points=training.complete(),
+        page=(show("it ends within seconds and says why", ended, (1, True)), gone, back, training.page_ended()),
+        report=training.reported(),
     )
 
 
@@ -183,12 +183,19 @@ def test_a_script_whose_run_folder_hangs_ends_in_time(mount: Interposed, tell: T
     mount.hang()
     out, err = process.communicate("\n", timeout=60)
     mount.heal()
-    assert (process.returncode, out) == (0, "trained\n"), err
-    wait_for(lambda: next(iter((tmp_path / "mount").glob("*/report.html")), None), 60, "the report, later")
+    same = show(
+        "same, and ends within a minute", (process.returncode, out, "not delivered" in err), (0, "trained\n", True)
+    )
+    report = wait_for(lambda: next(iter((tmp_path / "mount").glob("*/report.html")), None), 60, "the report, later")
+    wait_for(lambda: not (report.parent / "journal").exists(), 60, "a clean end")
+    values = pd.read_parquet(report.parent / "points").value.tolist()
+    seen = ViewedFolder(report.parent)
+    state = seen.run().state
+    seen.close()
     tell(
         "the run folder's mount hangs when a script of its own ends",
-        training="same, and ends in time",
-        points="as above",
-        page="as above",
-        report="written once the mount is back",
+        training=same,
+        points=show("all, each once, once the mount is back", values, [1.0]),
+        page=show("finished, as `trackside view` shows it", state, "finished"),
+        report=show("written once the mount is back", report_of(report)["run"]["state"], "finished"),
     )

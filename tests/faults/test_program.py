@@ -1,19 +1,20 @@
 """What a program does to itself: it ends, prints and finds its process as it would without us, and its values are there."""
 
-import json
 import re
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.outcomes import Tell
+from tests.faults.job import report_of
+from tests.faults.outcomes import Shown, Tell, show
+from tests.faults.page import OpenPage
 from tests.faults.pressure import MemoryLimit
 from tests.process.job import Job, wait_for
 
@@ -29,7 +30,10 @@ if os.environ.get("BARE"):
 else:
     import trackside
     mon = trackside.Monitor()
+    mon.serve(0)
     assert mon._runtime is None or mon._runtime._link.connected.wait(60)
+    while not os.path.exists("seen"):  # by a page
+        time.sleep(0.01)
 def train(count, begin=0):
     weight = 0.5
     for step in range(begin, begin + count):
@@ -48,7 +52,8 @@ class Program:
     """Of the run."""
     detail: str = ""
     """How `state_detail` ends."""
-    values: int = 100
+    logged: Sequence[int] = range(100)
+    """Values, in order."""
 
 
 ENDINGS = {
@@ -66,7 +71,7 @@ ENDINGS = {
     "exception in a thread": Program(
         "train(100); t = threading.Thread(target=lambda: 1 / 0); t.start(); t.join(); train(100, 100)",
         "finished",
-        values=200,
+        logged=range(200),
     ),
     "a child that os.fork makes": Program(
         """
@@ -80,7 +85,7 @@ ENDINGS = {
         train(100, 100)
         """,
         "finished",
-        values=200,
+        logged=range(200),
     ),
     "a thousand values from each of eight threads": Program(
         """
@@ -91,7 +96,7 @@ ENDINGS = {
         print("trained")
         """,
         "finished",
-        values=8000,
+        logged=[number for number in range(8) for _ in range(1000)],
     ),
     "log() while the interpreter ends": Program(
         """
@@ -118,22 +123,66 @@ ENDINGS = {
         print("trained")
         """,
         "finished",
-        values=0,
+        logged=(),
     ),
 }
 QUICK = ("os._exit", "exception", "a child that os.fork makes", "log() while the interpreter ends")
 
-Start = Callable[..., Job]
+
+class SeenJob(Job):
+    """A script with a page open over it; the script waits for that, unless it is bare."""
+
+    page: OpenPage
+
+    def open_page(self, directory: Path) -> None:
+        self.page = OpenPage(f"{self.url()}/")
+        (directory / "seen").touch()
+
+    def close(self) -> None:
+        if hasattr(self, "page"):
+            self.page.close()
+        super().close()
+
+    def ended_run(self) -> dict[str, Any]:
+        folder = self.folder()
+        wait_for(lambda: not (folder / "journal").exists(), 30, "a clean end of the run")
+        return self.document()
+
+    def page_ended(self, state: str, detail: str = "") -> Shown:
+        """The page was told the end, as the run folder says it."""
+        said = self.document()["state_detail"] or ""
+        assert said.endswith(detail), said
+        return show(said or state, self.page.ending(), (state, said or None))
+
+    def reported(self, state: str) -> Shown:
+        """The report says the end as the run folder does, and holds every point of it."""
+        report = report_of(self.folder() / "report.html")
+        counts = sum(metric["points"] for metric in report["metrics"])
+        said = (report["run"]["state"], report["run"]["state_detail"], counts)
+        points = len(self.points()) if any((self.folder() / "points").glob("*.parquet")) else 0
+        return show(f"{state}, with all points", said, (state, self.document()["state_detail"], points))
+
+    def losses(self) -> list[float]:
+        """Values of `loss`, in order."""
+        if not any((self.folder() / "points").glob("*.parquet")):
+            return []
+        frame = self.points()
+        return sorted(frame[frame.series == "loss"].value.tolist())
+
+
+Start = Callable[..., SeenJob]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    jobs: list[Job] = []
+    jobs: list[SeenJob] = []
 
-    def begin(code: str, prelude: str = PRELUDE, **env: str) -> Job:
+    def begin(code: str, prelude: str = PRELUDE, **env: str) -> SeenJob:
         script = tmp_path / "train.py"
         script.write_text(prelude + textwrap.dedent(code))
-        jobs.append(Job([sys.executable, "-W", "error", str(script)], tmp_path, TMPDIR=str(tmp_path), **env))
+        jobs.append(SeenJob([sys.executable, "-W", "error", str(script)], tmp_path, TMPDIR=str(tmp_path), **env))
+        if "BARE" not in env:
+            jobs[-1].open_page(tmp_path)
         return jobs[-1]
 
     yield begin
@@ -141,21 +190,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         job.close()
 
 
-def ended_run(job: Job) -> dict[str, Any]:
-    folder = job.folder()
-    wait_for(lambda: not (folder / "journal").exists(), 30, "a clean end of the run")
-    return job.document()
-
-
-def reported(job: Job) -> dict[str, Any]:
-    text = (job.folder() / "report.html").read_text()
-    begin = text.index(">", text.index('id="trackside-data"')) + 1
-    return json.loads(text[begin : text.index("</script>", begin)])["run"]
-
-
 def own_errors(text: str) -> list[str]:
     """What the program itself said on stderr; where its lines are and which thread it was differ."""
-    lines = [line for line in text.splitlines() if not re.match(r"  (report|epoch|training|trackside)\b", line)]
+    lines = [
+        line for line in text.splitlines() if not re.match(r"  (report|epoch|training|trackside|dashboard)\b", line)
+    ]
     return [re.sub(r"Thread-\d+ |0x[0-9a-f]+", "", line) for line in lines]
 
 
@@ -165,23 +204,15 @@ def own_errors(text: str) -> list[str]:
 def test_a_program_ends_as_it_would_without_us(start: Start, tell: Tell, ending: str) -> None:
     program = ENDINGS[ending]
     bare, watched = start(program.code, BARE="1"), start(program.code)
-    assert (watched.wait(), watched.stdout) == (bare.wait(), bare.stdout), watched.stderr
-    assert own_errors(watched.stderr) == own_errors(bare.stderr)
-    document = ended_run(watched)
-    detail = document["state_detail"] or ""
-    assert (document["state"], detail.endswith(program.detail)) == (program.state, True), detail
-    assert {key: reported(watched)[key] for key in ("state", "state_detail")} == {
-        key: document[key] for key in ("state", "state_detail")
-    }
-    frame = watched.points()
-    values = frame[frame.series == "loss"].value
-    assert (len(values), values.min() if len(values) else 0) == (program.values, 0)
+    became = [(job.wait(), job.stdout, own_errors(job.stderr)) for job in (watched, bare)]
+    watched.ended_run()
+    logged = [float(value) for value in program.logged]
     tell(
         ending,
-        training=f"exit {watched.process.returncode}, output and errors the same",
-        points=f"all {len(values)}" if program.values else "none: no run was begun for them",
-        page=detail or document["state"],
-        report=document["state"],
+        training=show(f"exit {watched.process.returncode}, output and errors the same", *became),
+        points=show(f"all {len(logged)}" if logged else "none was logged while it could be", watched.losses(), logged),
+        page=watched.page_ended(program.state, program.detail),
+        report=watched.reported(program.state),
     )
 
 
@@ -225,6 +256,8 @@ rng = torch.get_rng_state()
 mon.watch(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 assert mon._runtime._link.connected.wait(60)
+while not os.path.exists("seen"):
+    threading.Event().wait(0.01)
 for epoch in mon.epochs(2):
     for batch in mon.batches([torch.ones(2, 4)] * 3):
         loss = model(batch).sum(); loss.backward(); optimizer.step(); mon.log({"loss": loss})
@@ -243,14 +276,13 @@ def test_a_programs_process_is_left_as_it_was(start: Start, tell: Tell) -> None:
     """Signal handlers and masks, gc, hooks, streams, environment, limits, logging, warnings, random numbers, torch's switches."""
     job = start(SETTINGS, prelude="")
     assert job.wait() == 0, job.stderr
-    assert job.stdout.startswith("[] [] [] []\n[]\n"), job.stdout[:3000]
-    document = ended_run(job)
+    job.ended_run()
     tell(
         "the program's own settings (signals, gc, hooks, streams, random numbers, torch)",
-        training="every one as it was: before, during, after",
-        points="all",
-        page=document["state"],
-        report=reported(job)["state"],
+        training=show("every one as it was: before, during, after", job.stdout.split("\n")[:2], ["[] [] [] []", "[]"]),
+        points=show("all 6", len(job.losses()), 6),
+        page=job.page_ended("finished"),
+        report=job.reported("finished"),
     )
 
 
@@ -280,16 +312,16 @@ def test_a_preempted_program_keeps_what_it_logged_before_it_was_killed(start: St
             job.process.wait(5)
         job.kill(sig=signal.SIGKILL)
         outputs.append((job.wait(), job.stdout))
-    assert outputs[0] == outputs[1]
-    document = ended_run(job)
-    assert document["state_detail"].endswith("was killed by SIGKILL")
-    assert sorted(job.points().value) == [float(step) for step in range(200)]
+    job.ended_run()
     tell(
         "preemption: SIGTERM, and SIGKILL five seconds later",
-        training="its own handler ran, output and end the same",
-        points="all 200",
-        page=document["state_detail"],
-        report=reported(job)["state"],
+        training=(
+            show("its own handler ran", "saving" in outputs[1][1], True),
+            show("output and end the same", *outputs),
+        ),
+        points=show("all 200", job.losses(), [float(step) for step in range(200)]),
+        page=job.page_ended("failed", "was killed by SIGKILL"),
+        report=job.reported("failed"),
     )
 
 
@@ -306,18 +338,14 @@ while True: hoard.append(bytearray(os.urandom(1 << 20)))
 def test_a_program_that_the_kernel_kills_for_its_memory(start: Start, tell: Tell) -> None:
     with MemoryLimit(400 << 20) as limit:
         job = start(f"open({str(limit.tasks)!r}, 'w').write(str(os.getpid()))" + OOM)
-        assert job.wait(120) == -signal.SIGKILL
-        assert limit.kills() > 0
-    document = ended_run(job)
-    assert document["state_detail"].endswith("was killed by SIGKILL")
-    frame = job.points()
-    assert len(frame[frame.series == "loss"]) == 100
+        killed = job.wait(120), limit.kills()
+    job.ended_run()
     tell(
         "the kernel kills it for its memory",
-        training="killed as without us; the controller is not",
-        points="all 100",
-        page=document["state_detail"],
-        report=reported(job)["state"],
+        training=show("killed by the kernel, and nothing else is", killed, (-signal.SIGKILL, 1)),
+        points=show("all 100", job.losses(), [float(step) for step in range(100)]),
+        page=job.page_ended("failed", "was killed by SIGKILL"),
+        report=job.reported("failed"),
     )
 
 
@@ -354,15 +382,18 @@ def test_workers_of_a_loader_that_collect_garbage(start: Start, tell: Tell, meth
     """Objects that hold the monitor die in the workers, too."""
     code = f"METHOD = {method!r}\n" + WORKERS
     bare, watched = start(code, BARE="1"), start(code)
-    assert (watched.wait(240), watched.stdout) == (bare.wait(240), bare.stdout), watched.stderr
-    assert watched.process.returncode == 0
-    document = ended_run(watched)
+    became = [(job.wait(240), job.stdout) for job in (watched, bare)]
+    assert became[0][0] == 0, watched.stderr
+    document = watched.ended_run()
+    assert document["ranks"]["finished"] == 1
     frame = watched.points()
-    assert (len(frame[frame.series == "loss"]), document["ranks"]["finished"]) == (16, 1)
+    of_workers = frame[
+        (frame.series == "worker") & (frame.value > 0)
+    ].value.tolist()  # 0 is what the rank's own cycles log
     tell(
         f"loader workers by {method} that collect garbage",
-        training="same result",
-        points="all 16 of the rank, none of the workers'",
-        page=document["state"],
-        report=reported(watched)["state"],
+        training=show("same result", *became),
+        points=show("all 16 of the rank, none of the workers'", (len(watched.losses()), of_workers), (16, [])),
+        page=watched.page_ended("finished"),
+        report=watched.reported("finished"),
     )

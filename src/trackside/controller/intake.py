@@ -50,12 +50,18 @@ class Intake:
         self._folder, self._run, self._elsewhere, self._starters = folder, run, elsewhere, starters
         self._reader, self._apply, self._disk = reader, apply, disk
         self._taken: dict[bytes, Estate] = {}
+        self._turn = asyncio.Lock()
+        """Nobody reads what another is reading."""
 
     async def take_in(self, of: Iterable[bytes] | None = None) -> list[bytes]:
         """Look and read; where the disk does not answer it stays there. `of`: sessions; None: all.
 
         Returns: the sessions that had left something.
         """
+        async with self._turn:
+            return await self._take_in(of)
+
+    async def _take_in(self, of: Iterable[bytes] | None) -> list[bytes]:
         found = []
         try:
             estates = await self._disk.ask(lambda: self._look(of))

@@ -18,6 +18,7 @@ from trackside.controller.dispatch import Dispatch
 from trackside.controller.document import DocumentWriter, HeatWriter
 from trackside.controller.durable import DurableMarks
 from trackside.controller.ending import Ending
+from trackside.controller.farewell import Farewells
 from trackside.controller.identity import save_identity, written_identity
 from trackside.controller.intake import Intake
 from trackside.controller.limits import LimitWatch
@@ -39,7 +40,7 @@ from trackside.sinks.report import ReportSink
 from trackside.sinks.terminal import TerminalSink
 from trackside.store import DiskThreads, SeriesReader, StoreStatus, StoreWriter
 from trackside.wire.machine import machine_id
-from trackside.wire.messages import Downward
+from trackside.wire.messages import Downward, WorkerExited
 from trackside.wire.processes import is_running
 
 log = logging.getLogger("trackside.controller")
@@ -101,6 +102,7 @@ class Controller:
             disk=self._disk,
         )
         self._inheriting: set[asyncio.Task[None]] = set()
+        self._farewells = Farewells(self._left_by, self._intake.take_in, self._tell)
         self._source = LiveSource(self._machine, self._reader, resume.present, self._counters)
         self._hub = Hub(self._source, secrets.token_hex(4), root=self._machine.root)
         self._document = DocumentWriter(self._source, self._write_document)
@@ -265,8 +267,20 @@ class Controller:
         for event in happened:
             if isinstance(event, inputs.SessionOpened):
                 self._sessions.greet(event.hello)
+        happened = happened if self._dispatch.replaying else self._farewells.pass_on(happened)
         if happened:
             self._dispatch.apply(happened, moment)
+
+    def _left_by(self, exited: WorkerExited) -> bytes | None:
+        """Session of a rank's process, where that is one of this machine."""
+        rank = self._machine.state.ranks.get(exited.rank)
+        if rank is None or rank.session is None or rank.generation != exited.generation:
+            return None
+        return rank.session if self._sessions.has_seen(rank.session) else None
+
+    def _tell(self, happened: Sequence[Input]) -> None:
+        self.apply(self._frames.take())
+        self._dispatch.apply(happened)
 
     def _drained(self) -> None:
         self.apply(self._frames.take())
@@ -320,6 +334,7 @@ class Controller:
 
     async def _take_in_rest(self) -> None:
         """At the end: what every session that is over left, of those too that never came."""
+        await self._farewells.settle()
         if self._inheriting:
             await asyncio.wait(self._inheriting)
         self.apply([inputs.ProcessGone(session) for session in await self._intake.take_in()])
@@ -327,6 +342,7 @@ class Controller:
     def _seal(self) -> Callable[[], None]:
         """From now on nothing is taken in; returns what keeps the state of this moment in the run folder."""
         self._drained()
+        self._farewells.flush()
         self._frames.close()
         seal = resume.pack_seal(self.identity, resume.write_checkpoint(self._machine, self._frames))
         return lambda: resume.write_seal(self.folder, seal)
@@ -445,6 +461,7 @@ class Controller:
 
     def _checkpoint(self) -> None:
         self.apply(self._frames.take())
+        self._farewells.flush()
         self._writer.checkpoint(resume.write_checkpoint(self._machine, self._frames))
 
     # --- what others say ----------------------------------------------------------------------------------------------

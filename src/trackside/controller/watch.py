@@ -66,6 +66,7 @@ class SessionWatch:
         self._sessions: set[bytes] = set()
         self._restarters: dict[int, float | None] = {}
         """Agents of plain torchrun here, and when they began."""
+        self._seen: set[bytes] = set()
 
     def greet(self, hello: Hello) -> None:
         """Watch a session from its hello on."""
@@ -76,9 +77,14 @@ class SessionWatch:
         agent = hello.process.parent_pid
         if agent is not None and hello.identity is not None and hello.identity.rendezvous is not None:
             self._restarters.setdefault(agent, began_after_boot(agent))
+        self._seen.add(hello.session)
         if pid not in self._watched:
             self._watched[pid] = (open_process(pid), [])
         self._watched[pid][1].append(hello.session)
+
+    def has_seen(self, session: bytes) -> bool:
+        """Whether its process is, or was, one of this machine."""
+        return session in self._seen
 
     def take_gone(self) -> list[tuple[bytes, Ended]]:
         """Sessions whose process has ended since the last call, and how."""

@@ -1,4 +1,4 @@
-"""Logs `--points` values at 300 Hz on every rank; rank 1 of the first generation kills itself in the middle. No torch.
+"""Logs `--points` values at `--hz` on every rank; rank 1 of the first generation kills itself in the middle. No torch.
 
 Each process counts, in a file of its own in `--counts`, the calls of log() that have returned.
 """
@@ -14,6 +14,7 @@ import trackside
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--points", type=int, default=300)
+parser.add_argument("--hz", type=float, default=300.0)
 parser.add_argument("--counts", type=Path, required=True)
 options = parser.parse_args()
 rank, generation = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -29,6 +30,6 @@ for step in range(options.points):
     count[:8] = (step + 1).to_bytes(8, "little")
     if (rank, generation, step) == ("1", "0", options.points // 2):
         os.kill(os.getpid(), signal.SIGKILL)
-    due += 1 / 300
+    due += 1 / options.hz
     time.sleep(max(0.0, due - time.monotonic()))
 mon.finish()
