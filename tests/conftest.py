@@ -1,6 +1,7 @@
 """What every layer of the tests shares: a clean environment, a leak check, a scratch folder, a browser."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -18,6 +19,10 @@ import hypothesis
 import psutil
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+from trackside.wire.estate import session_of
+from trackside.wire.spool import LIVE_SUFFIX, SUFFIX, memory_path, private_path
+from trackside.wire.sweep import CROWD_SETTLED_S, sweep
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = Path("/usr/bin/chromium")
@@ -56,6 +61,12 @@ def heed_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def swept() -> None:
+    """What was killed here long ago is moved out of the way now, and not in the middle of a test, which would be told so."""
+    sweep(CROWD_SETTLED_S)
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test inherits a rank's identity or one of our options from the shell that started it."""
@@ -76,60 +87,99 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What this process holds at one moment: Python threads, file descriptors, processes it is answerable for."""
+    """What this process holds at one moment: Python threads, file descriptors, processes and files it is answerable for."""
 
     threads: frozenset[str]
     descriptors: frozenset[str]
     processes: frozenset[str]
+    files: frozenset[str] = frozenset()
 
     def beyond(self, before: "Holdings") -> "Holdings":
         return Holdings(
             threads=self.threads - before.threads,
             descriptors=self.descriptors - before.descriptors,
             processes=self.processes - before.processes,
+            files=self.files - before.files,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.threads or self.descriptors or self.processes)
+        return bool(self.threads or self.descriptors or self.processes or self.files)
 
     def __str__(self) -> str:
-        kinds = {"threads": self.threads, "descriptors": self.descriptors, "processes": self.processes}
+        kinds = dataclasses.asdict(self)
         return "; ".join(f"{kind}: {', '.join(sorted(held))}" for kind, held in kinds.items() if held)
 
 
 @pytest.fixture
-def leak_check(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fail a test that leaves a thread, a file descriptor or a process behind.
+def leak_check(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Fail a test that leaves a thread, a file descriptor, a process, or a file of a session behind.
 
     A process that left the family (a controller is started detached) is found by a tag in the environment that it
-    inherited. What is left is killed, so that one leak fails one test. Ask for it with
-    `pytestmark = pytest.mark.usefixtures("leak_check")`.
+    inherited, a file in the machine's memory by the folder in which its process ran. What is left is killed and removed, so
+    that one leak fails one test. A test that kills all who could take a session's files in says so with
+    `@pytest.mark.leaves_files`. Ask for it with `pytestmark = pytest.mark.usefixtures("leak_check")`.
     """
     tag = uuid.uuid4().hex
     monkeypatch.setenv(LEAK_TAG, tag)
-    before = holdings(tag)
+    tmp_path_factory.getbasetemp()  # not in what this test has for its own
+    folder = Path(tempfile.mkdtemp(prefix="ts-")).resolve()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    homes = [folder, *(request.getfixturevalue(n) for n in ("tmp_path", "scratch") if n in request.fixturenames)]
+    before = holdings(tag, homes)
     yield
-    leaked = wait_until_released(before, tag)
+    leaked = wait_until_released(before, tag, homes)
     for process in living_processes(tag):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    for path in session_files(homes):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    if request.node.get_closest_marker("leaves_files"):
+        leaked = dataclasses.replace(leaked, files=frozenset())
     if leaked:
         pytest.fail(f"left behind after {LEAK_DEADLINE_S:.0f} s: {leaked}", pytrace=False)
 
 
-def wait_until_released(before: Holdings, tag: str) -> Holdings:
+def wait_until_released(before: Holdings, tag: str, homes: list[Path]) -> Holdings:
     deadline = time.monotonic() + LEAK_DEADLINE_S
-    while (leaked := holdings(tag).beyond(before)) and time.monotonic() < deadline:
+    while (leaked := holdings(tag, homes).beyond(before)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return leaked
 
 
-def holdings(tag: str) -> Holdings:
+def holdings(tag: str, homes: list[Path]) -> Holdings:
     return Holdings(
         threads=frozenset(f"{thread.name} ({thread.ident})" for thread in threading.enumerate()),
         descriptors=frozenset(open_descriptors()),
         processes=frozenset(describe(process) for process in living_processes(tag)),
+        files=frozenset(map(str, session_files(homes))),
     )
+
+
+def session_files(homes: list[Path]) -> Iterator[Path]:
+    """What sessions that ran in these folders have in memory and in the temporary folders there, and sockets there.
+
+    What a session left on purpose and named (`.spool`) is none. The files in the machine's memory are shared with whoever else
+    runs on it; a session says in its first frame where it ran.
+    """
+    of_sessions: dict[str, list[Path]] = {}
+    for path in memory_path().glob("trackside-*"):
+        of_sessions.setdefault(session_of(path), []).append(path)
+    for paths in of_sessions.values():
+        needles = [str(home).encode() for home in homes]
+        with contextlib.suppress(OSError):
+            spools = [path.read_bytes() for path in paths if path.suffix in (SUFFIX, LIVE_SUFFIX)]
+            if any(needle in spool for needle in needles for spool in spools):
+                yield from paths
+    for home in homes:
+        for path in home.rglob("*"):
+            is_ours = path.parent.name == private_path().name
+            is_foreign = path.parent.name.startswith("pymp-")  # of multiprocessing, which a killed parent leaves
+            if (is_ours and path.is_file() and path.suffix != SUFFIX) or (path.is_socket() and not is_foreign):
+                yield path
 
 
 def open_descriptors() -> Iterator[str]:

@@ -24,6 +24,21 @@ LEAKS = {
         start = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
         subprocess.run([sys.executable, "-c", start], start_new_session=True, check=True)
     """,
+    "memory": """
+        import os
+        from trackside.monitor.spool import Spool, memory_folder
+        hello = os.environ["TMPDIR"].encode()
+        Spool(memory_folder(), f"trackside-{os.getpid():032x}-000001", hello).leave()
+    """,
+    "temporary": """
+        from trackside.monitor.spool import private_folder
+        private_folder().joinpath("trackside-1.part").write_bytes(b"")
+    """,
+    "socket": """
+        import os, socket
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(os.environ["TMPDIR"] + "/socket")
+    """,
     "nothing": "pass",
 }
 
@@ -32,6 +47,9 @@ LEFT_BEHIND = {
     "descriptor": "descriptors: ",
     "child": "processes: ",
     "detached": "processes: ",
+    "memory": "files: /dev/shm/trackside-",
+    "temporary": "trackside-1.part",
+    "socket": "/socket",
 }
 
 FAULTS = {

@@ -20,6 +20,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left(leak_check: None) -> None:
+    """Of every test here."""
+
+
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Iterator[Tell]:
     """Takes what came of the fault; a test that passes must have told."""

@@ -10,6 +10,11 @@ from tests.process.wire_client import ControllerUnderTest, WireRank, pump_until,
 from trackside.wire import messages
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left(leak_check: None) -> None:
+    """Of every test here."""
+
+
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator["Wire"]:
     """Starts controllers and sessions, and ends them."""
