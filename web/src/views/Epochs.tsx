@@ -34,7 +34,7 @@ export function Epochs() {
           <Icon name="down" /> CSV
         </button>
       </header>
-      <ScrollBox class="table-box">
+      <ScrollBox class="table-box" tabIndex={0} role="group" aria-label="Table, scrolls sideways">
         <table class="table" aria-label="Epochs">
           <thead>
             <tr>
