@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from trackside.errors import AddressError
 from trackside.monitor.facts import host_facts, process_facts
@@ -31,6 +32,11 @@ class _AgentFeed:
 
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         return ()
+
+    is_behind = False
+
+    def leave(self, folder: Path, next_seq: int) -> list[Path]:
+        return []
 
     def kept(self, next_seq: int) -> None:
         """Nothing waits for that."""

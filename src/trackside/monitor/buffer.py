@@ -1,6 +1,7 @@
 """What `log()` writes into: one bounded queue of calls. No lock, so no thread and no signal handler ever waits."""
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from trackside.monitor.convert import DeviceRead
 MAX_CALLS = 400_000
 """Calls that may wait, half a second of the tightest loop; beyond, new ones are dropped and counted."""
 MAX_VALUES = 2_000_000
+MOST_TAKEN = 10_000
+"""Calls that are encoded in one turn: the controller hears of us and is heard meanwhile."""
 NO_EPOCH = -1
 
 Call = tuple[int, float, int, dict[str, float]] | tuple[int, float, int, dict[str, float], int]
@@ -36,6 +39,13 @@ class DeviceCall:
     values: dict[str, float]
     """Those that are known already."""
     device: DeviceRead
+
+
+def values_of(item: Any) -> int:
+    """How many values a call has that is not encoded."""
+    if isinstance(item, DeviceCall):
+        return len(item.values) + len(item.device)
+    return len(item[3]) if type(item) is tuple else 0
 
 
 class Buffer:
@@ -83,7 +93,7 @@ class Buffer:
         """Append something that must stay in order with the calls."""
         self.calls.append(mark)
 
-    def take(self) -> list[Any]:
-        """Take everything that waits, oldest first. Threads: the send thread only."""
+    def take(self, most: int = sys.maxsize) -> list[Any]:
+        """Take what waits, oldest first. Threads: the send thread only."""
         popleft = self.calls.popleft
-        return [popleft() for _ in range(len(self.calls))]
+        return [popleft() for _ in range(min(len(self.calls), most))]

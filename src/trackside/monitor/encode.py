@@ -12,9 +12,8 @@ from trackside.monitor.declaration import Declaration
 from trackside.monitor.epochs import ClosedEpoch, EpochMeans
 from trackside.monitor.intake import DEVICE_WAIT_S, tidy
 from trackside.wire.messages import EpochReport, Points, SeriesDef
+from trackside.wire.ring import FRAME_VALUES
 
-FRAME_VALUES = 65_536
-"""Values after which a message is full."""
 DEFINITION_CHARACTERS = 1_048_576
 """Names after which a message of their own goes ahead."""
 

@@ -53,6 +53,15 @@ class Feed(Protocol):
         """Messages that wait, in order; called every turn. `flush`: the link is closing."""
         ...
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether `collect` left something, since it takes no more in one turn."""
+        ...
+
+    def leave(self, folder: Path, next_seq: int) -> list[Path]:
+        """At the end: put what was not collected into files, which continue with this sequence. Raises: OSError."""
+        ...
+
     def kept(self, next_seq: int) -> None:
         """All that was collected so far outlives this process; the next message has this sequence."""
         ...
@@ -229,7 +238,7 @@ class Link:
             return False
         return self.refused is not None or self._gave_up or not len(self._outbox)
 
-    def _collect(self) -> None:
+    def _collect(self, *, is_last: bool = False) -> None:
         """Turn what waits into numbered frames."""
         closing = self._deadline is not None
         if closing and self._farewell is None and self._has_farewell:
@@ -240,7 +249,7 @@ class Link:
         while self._queue:
             self._add(self._queue.popleft())
         self._admit_overflow()
-        if closing and self._farewell is not None:
+        if closing and self._farewell is not None and (is_last or not self._feed.is_behind):
             self._beat()  # the last totals, which a short run has said once at most
             self._add(self._farewell)
             self._farewell = None
@@ -379,6 +388,8 @@ class Link:
 
     def _rest(self) -> None:
         """Wait one turn. A plain sleep costs less than a poll that every acknowledgement wakes."""
+        if self._feed.is_behind:
+            return
         if self._deadline is None:
             self._sleep.acquire(timeout=TURN_S)
         elif self._connection is not None:
@@ -420,12 +431,14 @@ class Link:
         self._feed.received(message)
 
     def _leave(self) -> None:
-        self._collect()
-        self.undelivered_frames = len(self._outbox)
+        self._collect(is_last=True)
+        self.undelivered_frames, next_seq = len(self._outbox), self._outbox.next_seq
         silent = time.monotonic() - self._heard > SILENCE_S
         try:
             # A controller that answers and yet makes nothing durable has a disk that hangs: keep off it.
             self.undelivered = self._outbox.leave_on_disk(self.spool_folder if silent else None)
+            if self.undelivered:
+                self.undelivered += self._feed.leave(self.undelivered[0].parent, next_seq)
         except OSError as error:
             logger.debug("trackside: what was not delivered stays where it is: %s", error)
             self.undelivered = self._outbox.abandon()

@@ -179,6 +179,15 @@ class Outbox:
             self._bytes += place.length
 
 
+def undelivered_line(frames: int, paths: list[Path]) -> str:
+    """What a person is told of frames that were not delivered, and of the files they lie in."""
+    if not frames:
+        return "  trackside: the link did not end in time; some of the last values may be missing"
+    if lies := " and ".join(named_shortly(paths)):
+        return f"  trackside: {frames} messages were not delivered; they lie in {lies}"
+    return f"  trackside: {frames} messages were not delivered, and could not be kept"
+
+
 def named_shortly(paths: list[Path]) -> list[str]:
     """Files of one session for people: by name, those of a folder that holds several as `…-*`."""
     folders = dict.fromkeys(path.parent for path in paths)

@@ -7,6 +7,7 @@ writes a page back. Its pages are had in advance, so that a file system that fil
 import logging
 import mmap
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from trackside.monitor.buffer import Buffer, keep_nothing
@@ -15,6 +16,32 @@ from trackside.wire.ring import HEAD, MARK, PAGE_BYTES, THROUGH_AT, process_name
 from trackside.wire.spool import RING_SUFFIX, hold, stem_of
 
 logger = logging.getLogger("trackside.monitor")
+
+
+def leave_calls(folder: Path, session: bytes, calls: Iterable[bytes], through: int, next_seq: int) -> Path:
+    """Write a ring of calls that get into no frame any more, for whoever takes it in.
+
+    Args:
+        folder: Where the session's other files lie.
+        session: Whose.
+        calls: Encoded.
+        through: All calls up to this number are in frames.
+        next_seq: Of the frame that these will be.
+
+    Raises: OSError. Blocks: for the disk.
+    """
+    half = b"".join(calls)
+    path = folder / f"{stem_of(session)}{RING_SUFFIX}"
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(file, "wb") as ring:  # noqa: PTH123 - flags that `Path.open` has no word for
+            ring.write(HEAD.pack(MARK, len(half), process_namespace(), through, next_seq).ljust(PAGE_BYTES, b"\0"))
+            ring.write(half)
+            ring.truncate(PAGE_BYTES + 2 * len(half))
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
 
 
 class Ring:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from trackside.monitor import console
-from trackside.monitor.buffer import Buffer
+from trackside.monitor.buffer import MOST_TAKEN, Buffer, values_of
 from trackside.monitor.encode import Encoder
 from trackside.monitor.epochs import ClosedEpoch
 from trackside.monitor.facts import host_facts, process_facts
@@ -22,9 +22,9 @@ from trackside.monitor.heir import Heir
 from trackside.monitor.identity import LateIdentity
 from trackside.monitor.jsontext import to_json_text
 from trackside.monitor.link import Link
-from trackside.monitor.outbox import named_shortly
+from trackside.monitor.outbox import undelivered_line
 from trackside.monitor.phases.recorder import Recorder
-from trackside.monitor.ring import Ring
+from trackside.monitor.ring import Ring, leave_calls
 from trackside.monitor.roles import LAUNCHER_PID, is_disabled, may_instrument
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
@@ -113,6 +113,7 @@ class Runtime:
         self._sampling: Sampling | None = None
         self._is_settled = self._is_ending = False
         self._lost_values = 0
+        self.is_behind = False
         self._watched: ModelWatch | None = None
         self._heir: Heir | None = None
         self._ring = Ring(self._link.session, self.buffer)
@@ -261,7 +262,7 @@ class Runtime:
         atexit.unregister(self.finish_at_exit)
         atexit.register(self._starter.release)
         if not delivered:
-            self._say_undelivered()
+            console.say(undelivered_line(self._link.undelivered_frames, self._link.undelivered))
         return max(0.0, deadline - time.monotonic())
 
     def _wait_for_start(self) -> None:
@@ -326,17 +327,6 @@ class Runtime:
         """Values that `log()` accepted and that are lost, or that it had no place for."""
         return self.buffer.dropped_values + self._encoder.lost_values + self._lost_values
 
-    def _say_undelivered(self) -> None:
-        lies = " and ".join(named_shortly(self._link.undelivered))
-        if not self._link.undelivered_frames:
-            console.say("  trackside: the link did not end in time; some of the last values may be missing")
-        elif lies:
-            console.say(f"  trackside: {self._link.undelivered_frames} messages were not delivered; they lie in {lies}")
-        else:
-            console.say(
-                f"  trackside: {self._link.undelivered_frames} messages were not delivered, and could not be kept"
-            )
-
     def _register_with_multiprocessing(self) -> None:
         """`atexit` does not run in a `multiprocessing.Process`; its own finalizers do."""
         util = sys.modules.get("multiprocessing.util")
@@ -364,11 +354,22 @@ class Runtime:
         if not self._is_settled and not flush:  # whose values, and who prints, is not known yet
             return ()
         described = self.stash.drain() if flush or self._link.connected.is_set() else []
-        logged = self.buffer.take()
+        logged = self.buffer.take(MOST_TAKEN)
+        self.is_behind = len(logged) == MOST_TAKEN and bool(self.buffer.calls)
+        flush = flush and not self.is_behind
         times = self.recorder.collect(logged, flush=flush)  # after `take`: an epoch among it finds its work added up
         if not described and not logged and self._encoder.is_empty:
             return times
         return itertools.chain(described, self._encoder.encode(logged, flush=flush), times)
+
+    def leave(self, folder: Path, next_seq: int) -> list[Path]:
+        """What was logged and not encoded, as it is: that takes no time, and the end has none."""
+        rest = self.buffer.take()
+        calls = [call for call in rest if type(call) is bytes]
+        self._lost_values += sum(map(values_of, rest))
+        return (
+            [leave_calls(folder, self._link.session, calls, self._encoder.numbers.through, next_seq)] if calls else []
+        )
 
     def kept(self, next_seq: int) -> None:
         """All that was taken from the buffer outlives this process; so shall what comes."""

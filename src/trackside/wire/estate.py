@@ -123,8 +123,8 @@ def _last_calls(path: Path, seq: int, last: Points | None) -> Iterator[bytes]:
     through = ring.through if last is None else max(ring.through, last.through)
     known = frozenset(last.beyond if last is not None else ())
     calls = [call for call in ring.calls if call[-1] > through and call[-1] not in known]
-    if calls:
-        yield codec.encode(points_of(calls), max(ring.next_seq, seq + 1))
+    for number, message in enumerate(points_of(calls), max(ring.next_seq, seq + 1)):
+        yield codec.encode(message, number)
 
 
 def session_of(path: Path) -> str:

@@ -5,6 +5,7 @@ values, number) that ends with the first zero byte. Numbers count the calls of a
 already when its number is at most `through`, of the page or of the last `Points` message that was kept.
 """
 
+import itertools
 import os
 import struct
 from array import array
@@ -23,6 +24,8 @@ HEAD = struct.Struct("<8sQQQQ")
 """Mark, size of a half, process namespace, `through`, sequence of the next frame."""
 MARK = b"TSRING1\n"
 THROUGH_AT = 24
+FRAME_VALUES = 65_536
+"""Values after which a message is full."""
 FIRST_SERIES = 50_000
 """Series ids of calls that are taken from a ring; a session's own are below."""
 
@@ -66,9 +69,17 @@ def read_ring(path: Path) -> RingContent:
     return RingContent(namespace, through, next_seq, [calls[number] for number in sorted(calls)])
 
 
-def points_of(calls: Iterable[LoggedCall]) -> Points:
-    """Calls as a message with names of its own. A value that is no number is left out."""
+def points_of(calls: Iterable[LoggedCall]) -> Iterator[Points]:
+    """Calls as messages with names of their own. A value that is no number is left out."""
     ids: dict[str, int] = {}
+    waiting = iter(calls)
+    while first := next(waiting, None):
+        yield _message_of(itertools.chain((first,), waiting), ids)
+
+
+def _message_of(calls: Iterator[LoggedCall], ids: dict[str, int]) -> Points:
+    """One message of as many calls as it holds."""
+    known = len(ids)
     time, step, epoch, width = array("d"), array("q"), array("i"), array("I")
     series, value = array("I"), array("d")
     for at_epoch, at, at_step, values, _ in calls:
@@ -82,8 +93,10 @@ def points_of(calls: Iterable[LoggedCall]) -> Points:
         step.append(at_step)
         epoch.append(at_epoch)
         width.append(len(value) - before)
+        if len(value) >= FRAME_VALUES:
+            break
     return Points(
-        defs=[SeriesDef(id=number, name=name) for name, number in ids.items()],
+        defs=[SeriesDef(id=number, name=name) for name, number in itertools.islice(ids.items(), known, None)],
         time=time.tobytes(),
         step=step.tobytes(),
         epoch=epoch.tobytes(),

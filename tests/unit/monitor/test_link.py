@@ -31,6 +31,13 @@ class Feed:
     def collect(self, *, flush: bool) -> Iterable[messages.Upward]:
         return ()
 
+    is_behind = False
+    left: tuple[Path, int] | None = None
+
+    def leave(self, folder: Path, next_seq: int) -> list[Path]:
+        self.left = folder, next_seq
+        return [folder / "left"] if self.is_behind else []
+
     def kept(self, next_seq: int) -> None:
         """Nothing waits for that."""
 
@@ -118,6 +125,19 @@ def test_a_second_welcome_sends_again_what_is_not_durable(connect: Connect) -> N
         controller.acks = True
         controller.say(messages.Welcome(run="r1", name="n", directory="/", machine_id="x", durable_seq=0))
         assert link.close(5)
+
+
+def test_a_feed_that_is_behind_to_the_end_leaves_the_rest_behind_the_last_word(connect: Connect) -> None:
+    with FakeController(acks=False) as controller:
+        link, feed = connect(controller.address)
+        link.send(event(0))
+        until(lambda: controller.sequenced() == [1])
+        feed.is_behind = True
+        assert not link.close(0.3, messages.Goodbye(time=0.0))
+        spool, left = link.undelivered
+        assert left == spool.with_name("left")
+        assert feed.left == (spool.parent, 3)
+        assert [codec.open_envelope(frame).kind for frame in read_spool(spool)] == ["hello", "event", "goodbye"]
 
 
 def test_a_refusal_is_told_once_and_nothing_more_is_sent(connect: Connect) -> None:

@@ -10,7 +10,8 @@ from trackside.monitor import ring as ring_module
 from trackside.monitor import spool as spool_module
 from trackside.monitor.buffer import Buffer, decode_call, keep_nothing
 from trackside.monitor.encode import Numbers
-from trackside.monitor.ring import Ring
+from trackside.monitor.ring import Ring, leave_calls
+from trackside.wire import ring as wire_ring
 from trackside.wire.columns import unpack
 from trackside.wire.ring import FIRST_SERIES, PAGE_BYTES, points_of, process_namespace, read_ring
 
@@ -110,7 +111,9 @@ def test_a_call_that_was_cut_off_is_left_out_and_those_before_are_whole(memory: 
 
 
 def test_calls_become_a_message_with_names_of_its_own() -> None:
-    points = points_of([(2, 1.5, 7, {"a": 1.0, "b": 2}, 1), (-1, 2.5, 8, {"b": True, 5: 4.0, "": 1.0, "t": "no"}, 2)])
+    (points,) = points_of(
+        [(2, 1.5, 7, {"a": 1.0, "b": 2}, 1), (-1, 2.5, 8, {"b": True, 5: 4.0, "": 1.0, "t": "no"}, 2)]
+    )
     assert [(d.id - FIRST_SERIES, d.name) for d in points.defs] == [(0, "a"), (1, "b"), (2, "5")]
     columns = unpack(points)
     assert (columns.series - FIRST_SERIES).tolist() == [0, 1, 1, 2]
@@ -178,3 +181,22 @@ def test_a_ring_that_was_closed_holds_no_descriptor(memory: Path) -> None:
     writes(b"a call that was under way")
     del writes
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_calls_that_get_into_no_frame_are_left_in_a_file_and_become_messages_that_are_not_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire_ring, "FRAME_VALUES", 4)
+    buffer = Buffer()
+    for step in range(5):
+        log(buffer, step, **({"a": step, "b": 1.0} if step < 4 else {"c": 9.0}))
+    path = leave_calls(tmp_path, SESSION, buffer.take(), through=1, next_seq=12)
+    assert path.stat().st_mode & 0o777 == 0o600
+    found = read_ring(path)
+    assert (found.through, found.next_seq, len(found.calls)) == (1, 12, 5)
+    whole = list(points_of(found.calls))
+    assert [[d.name for d in message.defs] for message in whole] == [["a", "b"], [], ["c"]]
+    assert [unpack(message).step.tolist() for message in whole] == [[0, 0, 1, 1], [2, 2, 3, 3], [4]]
+    assert [(unpack(message).series - FIRST_SERIES).tolist() for message in whole] == [[0, 1] * 2, [0, 1] * 2, [2]]
+    with pytest.raises(FileExistsError):
+        leave_calls(tmp_path, SESSION, [], through=1, next_seq=12)

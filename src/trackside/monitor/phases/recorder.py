@@ -22,6 +22,8 @@ from trackside.wire.messages import StepTimes
 MOST_OWN = 32
 """Phases of the user's own; time in more of them counts for what is around them."""
 MOST_CHARACTERS = 64
+MOST_SAID = 5_000
+"""Calls of `log()` among which borders are looked for at once; beyond, the steps among older ones are not told."""
 MOST_WAITING = 20_000
 """Marks that are added up at once."""
 
@@ -50,6 +52,8 @@ class Recorder:
         self._own: set[str] = set()
         self._said: list[Any] = []
         """What was logged, and not looked at for borders yet."""
+        self._is_torn = False
+        """Whether some of it was let go."""
         self._due_at = 0.0
         self._awaits_span = False
         """Whether a report waits for what was marked."""
@@ -141,12 +145,17 @@ class Recorder:
         now = time.monotonic()
         if logged and not self.borders.has_steps:
             self._said += logged
+            if len(self._said) > MOST_SAID:  # who logs so fast does not train, and is not to wait for it
+                del self._said[:-MOST_SAID]
+                self._is_torn = True
         waiting = len(self.track.marks) + len(self._said)
         if now < self._due_at and not flush and not self._awaits_span and waiting < MOST_WAITING:
             return []
         self._due_at, self._awaits_span = now + EVERY_S, False
         wall_clock = time.time() - now
         marks = self.track.take()
+        if self._is_torn:
+            marks, self._is_torn = [(track.TORN, 0.0, None), *marks], False
         if self._said:
             borders = self._logged.marks(self._said, wall_clock, self.borders.closing_of_logged())
             marks = sorted([*marks, *borders], key=itemgetter(1))

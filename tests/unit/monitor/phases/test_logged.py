@@ -6,7 +6,8 @@ from typing import Any
 from tests.process.step_times import rows
 from trackside.monitor.buffer import NO_EPOCH
 from trackside.monitor.loop import BatchLoop, StepCounter
-from trackside.monitor.phases.recorder import Recorder
+from trackside.monitor.phases.logged import SURE_AFTER
+from trackside.monitor.phases.recorder import MOST_SAID, Recorder
 from trackside.monitor.pulse import OwnWork
 
 
@@ -63,3 +64,14 @@ def test_borders_that_were_logged_wait_with_the_marks() -> None:
     recorder, logged = Recorder(), calls(1, 2, 3, 4, 5)
     assert [recorder.collect([call], flush=False) for call in logged] == [[]] * 5
     assert [row["step"] for row in told(recorder)] == [4, 5]
+
+
+def test_who_logs_faster_than_anyone_trains_costs_no_more_and_a_step_that_is_told_is_a_step() -> None:
+    recorder = Recorder()
+    recorder.collect(flush=False)
+    start = time.time()
+    for first in range(0, 4 * MOST_SAID, 1000):
+        recorder.collect([(NO_EPOCH, start + i * 1e-5, i, {}) for i in range(first, first + 1000)], flush=False)
+    found = told(recorder)
+    assert sum(row["count"] for row in found) == MOST_SAID - SURE_AFTER
+    assert max(row["wall"] / row["count"] for row in found) < 2e-5
