@@ -104,7 +104,7 @@ def test_a_page_over_a_run_folder_answers_while_its_mount_hangs(
         process.stdout.close()
     training.end()
     training.settle()
-    words = "the disk of the run folder has not answered for 10 s; what is in memory is shown on"
+    words = "the disk of the run folder has not answered for 10 s, look at its mount; what is in memory is still shown"
     tell(
         "the mount hangs for `trackside view`",
         training=training.same(),

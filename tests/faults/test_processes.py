@@ -113,6 +113,7 @@ def test_a_rank_that_stands_still_is_late_and_comes_back(watch: Watch, tell: Tel
     finally:
         os.kill(training.process.pid, signal.SIGCONT)
     assert training.moves_on()
+    wait_for(lambda: training.page.states()[2:], 30, "it is heard again")
     training.end()
     training.settle()
     tell(

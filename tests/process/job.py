@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 T = TypeVar("T")
 SCRIPTS = Path(__file__).parent / "scripts"
 TRACKSIDE = [sys.executable, "-m", "trackside"]
@@ -152,12 +154,26 @@ class Job:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
-        for pid in _processes_with("", str(self.runs)):
-            os.kill(pid, signal.SIGKILL)
+        for sig, seconds in (
+            (signal.SIGTERM, 3),
+            (signal.SIGKILL, 0),
+        ):  # a controller that is asked takes its address away
+            asked = [process for pid in _processes_with("", str(self.runs)) if (process := _sent(sig, pid))]
+            psutil.wait_procs(asked, timeout=seconds)
         for reader, stream in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
             reader.join(10)
             if stream and not reader.is_alive():
                 stream.close()
+
+
+def _sent(sig: signal.Signals, pid: int) -> psutil.Process | None:
+    """The process, to which this signal was sent; None when it has gone."""
+    try:
+        process = psutil.Process(pid)
+        process.send_signal(sig)
+    except psutil.NoSuchProcess:
+        return None
+    return process
 
 
 def _processes_with(*words: str) -> list[int]:

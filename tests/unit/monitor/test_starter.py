@@ -157,6 +157,7 @@ def test_b32_a_controller_that_dies_is_started_again_over_the_same_run(
     assert stage.warnings == []
 
 
+@pytest.mark.leaves_files
 def test_rank_0_of_a_job_starts_it_and_the_others_find_it(begin: Begin) -> None:
     identities = [Identity(rank=rank, local_rank=rank, world_size=2, job="j") for rank in (0, 1)]
     other = begin("serves", identities[1], MASTER_PORT="29500")
@@ -174,6 +175,7 @@ def test_a_rank_that_finds_none_says_so_and_gives_up(begin: Begin, monkeypatch: 
     assert "rank 1 found no controller" in stage.warnings[0]
 
 
+@pytest.mark.leaves_files
 def test_d74_discovery_is_private_keyed_by_job_and_ignores_the_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +209,7 @@ def test_a_discovery_folder_that_others_may_enter_is_refused(begin: Begin, tmp_p
     assert stage.started() == []
 
 
+@pytest.mark.leaves_files
 def test_addresses_of_runs_that_have_ended_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that is killed cannot take its own away, and each holds a key."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
