@@ -216,6 +216,8 @@ def test_a_lost_link_makes_no_claim_about_now(fleet: Fleet, page: Page, witness:
     expect(signs.get_by_role("group", name="Alive when last heard")).to_contain_text("2 / 2")
     expect(signs).not_to_contain_text("Ranks alive")
     expect(signs).not_to_contain_text("ends")
+    rows = page.get_by_role("table", name="Standings").get_by_role("row")
+    expect(rows.get_by_title("when last heard")).to_have_count(2)
     witness.errors.clear()  # refused connections are logged by the browser itself
 
 

@@ -113,9 +113,10 @@ function RankState({ rank, page }: { rank: RankEntry; page: Page }) {
   const detail = rank.signal ?? (rank.exit_code !== null && rank.exit_code !== 0 ? `exit ${rank.exit_code}` : null);
   const phase = rank.state === "alive" || rank.state === "late" || rank.state === "lost" ? rank.phase : null;
   const along = takenAlong(rank, page.run.value, culprit);
-  const words = [rank.state, detail ?? phase].filter((word) => word !== null).join(" · ");
+  const isOld = page.connection.value === "disconnected" && !page.isOver.value;
+  const words = [rank.state, detail ?? phase, isOld ? "when last heard" : null].filter((word) => word !== null).join(" · ");
   return (
-    <span class={`state is-${rank.state} ${along !== null ? "is-along" : ""}`} title={plain(along === null ? words : `${words}: ${along}`)}>
+    <span class={`state is-${isOld && rank.state === "alive" ? "unheard" : rank.state} ${along !== null ? "is-along" : ""}`} title={plain(along === null ? words : `${words}: ${along}`)}>
       <Icon name={rank.state} />
       <span>{rank.state}</span>
       {detail !== null && <small>{plain(detail)}</small>}
