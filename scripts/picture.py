@@ -21,8 +21,9 @@ from trackside.wire import messages  # noqa: E402
 
 PICTURE = ROOT / "docs/images/page.png"
 NAMES = ["loss", "grad_norm", "lr", "val/acc"]
-STEPS, PLAN, EPOCH = 456, 1000, 50
-SLOW = 2
+RANKS, STEPS, PLAN, EPOCH, TURN = 3, 460, 1000, 50, 10
+STEP_S, BATCH = 0.22, 32
+SLOW, SLOW_DATA_S = 2, 0.095
 GB = 1 << 30
 
 
@@ -36,52 +37,65 @@ def values(step: int, rank: int, noise: random.Random) -> dict[int, float]:
     return out
 
 
-def work(fleet: Fleet) -> None:
-    """Everything that was logged until now, and what each rank's steps take."""
+def train(fleet: Fleet) -> None:
+    """As long as such steps take, so that all figures agree. Blocks: for 100 s."""
     fleet.send(0, messages.SetPlan(epochs=PLAN // EPOCH, steps=PLAN, name="digits-ddp"))
-    for rank in range(3):
-        noise = random.Random(rank)
-        calls = [values(step, rank, noise) for step in range(STEPS)]
-        fleet.send(rank, points(calls, names=dict(enumerate(NAMES))))
-        host = messages.HostSample(
-            cpu=0.62, cpu_count=8.0, memory_used=9 * GB, memory_total=32 * GB, network_sent=1e6, network_received=2e6,
-            disk_read=0.0, disk_written=5e6, disk_used=GB, disk_total=9 * GB,
-        )  # fmt: skip
-        mine = messages.RankSample(cpu=0.2, memory=GB)
-        sample = messages.ResourceSample(
-            time=time.time(), interval_seconds=2.0, host=host if rank == 0 else None, rank=mine
-        )
-        fleet.send(rank, sample)
-        for epoch in range(STEPS // EPOCH):
-            report = messages.EpochReport(
-                epoch=epoch, metrics={"loss": 2.0 * math.exp(-epoch)}, batches=EPOCH, samples=EPOCH * 32, seconds=3.5
+    noise = [random.Random(rank) for rank in range(RANKS)]
+    for first in range(0, STEPS, TURN):
+        turn(fleet, first, noise)
+        time.sleep(TURN * STEP_S)
+
+
+def turn(fleet: Fleet, first: int, noise: list[random.Random]) -> None:
+    """What the ranks say of their next steps."""
+    for rank in range(RANKS):
+        calls = [values(step, rank, noise[rank]) for step in range(first, first + TURN)]
+        fleet.send(rank, points(calls, step=first, names={} if first else dict(enumerate(NAMES))))
+        fleet.send(rank, sample(rank))
+        if (first + TURN) % EPOCH < TURN:
+            epoch = first // EPOCH
+            means = {"loss": 0.06 + 2.0 * math.exp(-epoch)}
+            fleet.send(
+                rank,
+                messages.EpochReport(
+                    epoch=epoch, metrics=means, batches=EPOCH, samples=EPOCH * BATCH, seconds=EPOCH * STEP_S
+                ),
             )
-            fleet.send(rank, report)
-    own = {rank: 0.11 + (0.09 if rank == SLOW else 0.002 * rank) for rank in range(3)}
+    done = first + TURN
     fleet.totals = {
         rank: {
-            "step": STEPS, "batches": STEPS, "samples": STEPS * 32, "step_seconds": 0.22, "own_step_seconds": seconds,
-            "phases": {"data": (0.095 if rank == SLOW else 0.005) * STEPS, "forward": 0.04 * STEPS, "backward": 0.05 * STEPS},
+            "step": done - 1, "batches": done, "samples": done * BATCH, "step_seconds": STEP_S,
+            "own_step_seconds": 0.102 + data, "phases": {"data": data * done, "forward": 0.04 * done, "backward": 0.05 * done},
         }
-        for rank, seconds in own.items()
+        for rank, data in ((rank, SLOW_DATA_S if rank == SLOW else 0.005) for rank in range(RANKS))
     }  # fmt: skip
-    fleet.steps(0, 60, {SLOW: 0.095}, step_seconds=0.22)
+    fleet.steps(first, TURN, {SLOW: SLOW_DATA_S}, step_seconds=STEP_S)
+
+
+def sample(rank: int) -> messages.ResourceSample:
+    """What a rank uses, and from rank 0 what its host does."""
+    host = messages.HostSample(
+        cpu=0.62, cpu_count=8.0, memory_used=9 * GB, memory_total=32 * GB, network_sent=1e6, network_received=2e6,
+        disk_read=0.0, disk_written=5e6, disk_used=GB, disk_total=9 * GB,
+    )  # fmt: skip
+    mine = messages.RankSample(cpu=0.2, memory=GB)
+    return messages.ResourceSample(time=time.time(), interval_seconds=2.0, host=host if rank == 0 else None, rank=mine)
 
 
 def main() -> int:
     """Take it."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        fleet = Fleet(Path(folder), hosts=("node-a",) * 3)
+        fleet = Fleet(Path(folder), hosts=("node-a",) * RANKS)
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
         try:
-            work(fleet)
+            train(fleet)
             wait_for(lambda: (fleet.read("api/v1/run")["diagnosis"] or {}).get("verdicts"), "a verdict")
             page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="dark")
             page.goto(fleet.url)
             page.get_by_role("article", name="grad_norm").get_by_role("img").wait_for()
-            page.wait_for_timeout(2000)
+            page.wait_for_timeout(1000)
             page.screenshot(path=PICTURE)
         finally:
             browser.close()

@@ -67,6 +67,7 @@ class Fleet:
                     for rank in self.ranks:
                         if rank.rank not in self._quiet:
                             rank.beat(**self.totals.get(rank.rank, {}))
+                    self.agent.beat()
 
     # --- verbs -----------------------------------------------------------------------------------------------------
 
