@@ -55,10 +55,11 @@ def needs_browser(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def heed_ctrl_c() -> None:
-    """A shell that starts us in the background has SIGINT ignored, which every process of a test would inherit."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def heed_signals() -> None:
+    """A shell that starts us in the background has SIGINT ignored, `nohup` SIGHUP; every process of a test would inherit it."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -86,8 +86,10 @@ def test_what_a_killed_run_left_in_memory_is_swept_by_the_next_and_recovered_who
         wait_for(lambda: not of_run(run), 60, "the sweep")
         by_another = "by another test's controller"
         line = wait_for(
-            lambda: next((line for line in following.stderr.splitlines() if run in line), None)
-            or (by_another if len(following.out) > 20 else None),
+            lambda: (
+                next((line for line in following.stderr.splitlines() if run in line), None)
+                or (by_another if len(following.out) > 20 else None)
+            ),
             60,
             "what was moved",
         )

@@ -155,6 +155,7 @@ def test_d41_a_preempted_job_keeps_its_former_end_as_an_event(scratch: Path, sta
     assert_whole(scratch, 3, 2)
 
 
+@pytest.mark.leaves_files
 def test_d41_d43_two_things_that_one_job_starts_are_two_runs_and_each_is_found_again(
     scratch: Path, start: Start
 ) -> None:
@@ -241,6 +242,7 @@ def _beside(path: Path) -> str:
     return (path.parent / "run.json").read_text()
 
 
+@pytest.mark.leaves_files
 def test_a_requeued_job_whose_run_is_not_there_says_so(scratch: Path, start: Start) -> None:
     job = start(ALONE, 2)
     wait_for_steps(scratch, 0, 1)
