@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.process.job import SCRIPTS, TRACKSIDE, Job, wait_for
@@ -134,6 +135,20 @@ def test_hold_keeps_the_page_until_ctrl_c(scratch: Path) -> None:
             assert json.loads(answer.read())["state"] == "finished"
         job.kill(sig=signal.SIGINT)
         assert job.wait() == 0
+    finally:
+        job.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_page_that_is_held_goes_with_its_launcher(scratch: Path, number: signal.Signals) -> None:
+    job = launch(scratch, SPEAK, "--exit", "3", options=("--port", "0", "--hold"))
+    try:
+        wait_for(lambda: "holding" in job.stderr, 60, "the line that it holds")
+        assert "  failed  " in job.stderr, "not as it was before the end"
+        controller = psutil.Process(job.controller_pid())
+        job.kill(sig=number)
+        assert job.wait() == (-number if number == signal.SIGKILL else 3)
+        controller.wait(10)
     finally:
         job.close()
 

@@ -323,6 +323,8 @@ class Controller:
         except Exception:  # noqa: BLE001 - top of task
             log.exception("what the process that started the controller left was not taken in")
         self.apply([*self._frames.take(), *map(inputs.ProcessGone, left), inputs.LauncherGone()])
+        if self.identity.hold or self._config.hold:
+            self._hurry.set()  # who wanted the page to stay has gone
 
     async def _inherit(self, gone: list[inputs.ProcessGone]) -> None:
         """Processes have ended: what they had on their way is taken in before that is said."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import time
 from collections.abc import Mapping
@@ -194,10 +195,11 @@ class Job:
                 controller.stop()
             self._say_end(folder)
             return
-        _wait_for_file(folder / _REPORT, _REPORT_S)
+        _wait_for_end(folder, _REPORT_S)
         self._say_end(folder)
         self._terminal.entry("holding", "the page stays until Ctrl-C")
         try:
+            _take_as_interrupt(signal.SIGTERM, signal.SIGHUP)
             controller.wait(None)
         except KeyboardInterrupt:
             controller.stop()
@@ -226,9 +228,22 @@ def _autostart() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))}
 
 
-def _wait_for_file(path: Path, timeout_s: float) -> None:
+def _take_as_interrupt(*numbers: signal.Signals) -> None:
+    """The training is over: who ends us now, or closes the terminal, wants the page gone, and the exit code is known."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _wait_for_end(folder: Path, timeout_s: float) -> None:
+    """Until the run folder says how this session ended; a report may be that of an earlier one."""
+
+    def has_ended() -> bool:
+        document = _run_document(folder)
+        return document is not None and document["state"] not in ("waiting", "running") and (folder / _REPORT).exists()
+
     deadline, eyes = time.monotonic() + timeout_s, Patience(_DISK_S)
-    while not eyes.ask(path.exists) and time.monotonic() < deadline:
+    while not eyes.ask(has_ended) and time.monotonic() < deadline:
         time.sleep(0.05)
     eyes.close()
 
