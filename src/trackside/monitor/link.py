@@ -387,11 +387,15 @@ class Link:
             sent += len(frame)
 
     def _rest(self) -> None:
-        """Wait one turn. A plain sleep costs less than a poll that every acknowledgement wakes."""
+        """Wait for the next turn. A plain sleep costs less than a poll that every acknowledgement wakes.
+
+        Turns begin at the same instants in all ranks: a step is told by all at once, and what a turn takes from a training
+        that waits for its slowest rank, it takes once.
+        """
         if self._feed.is_behind:
             return
         if self._deadline is None:
-            self._sleep.acquire(timeout=TURN_S)
+            self._sleep.acquire(timeout=TURN_S - time.time() % TURN_S)
         elif self._connection is not None:
             self._connection.wait(CLOSING_TURN_S)
         else:

@@ -58,14 +58,14 @@ export function baseOf(answer: SeriesAnswer, to: number | null): Base {
   return out;
 }
 
-/** A step that fewer ranks have told than the one before waits so long for the others, ms. */
+/** A step that less than half the ranks of the one before have told waits so long for the others, ms. */
 const HOLD_MS = 1000;
 
 /**
  * Steps the stream brought, ascending; a step told twice is kept once, the fuller one of the two.
  *
- * The newest ones are settled when as many ranks have told them as the one before, when a later one was told by so many, or
- * when they have waited: the mean of those who happened to be first is no cohort's.
+ * The newest ones are settled when half the ranks of the one before have told them, when a later one was told by so many, or
+ * when they have waited: the mean of those who happened to be first is no cohort's, and all of them would take too long.
  */
 export class Tail {
   readonly step: number[] = [];
@@ -105,7 +105,7 @@ export class Tail {
   settle(nowMs: number): boolean {
     const { count, edge } = this;
     for (let next = edge, held = -1; next < count.length; next++) {
-      const isTold = (count[next] ?? 0) >= (count[Math.max(0, (held < 0 ? next : held) - 1)] ?? 0);
+      const isTold = 2 * (count[next] ?? 0) >= (count[Math.max(0, (held < 0 ? next : held) - 1)] ?? 0);
       if (isTold || nowMs - (this.cameAt[next] ?? 0) >= HOLD_MS) {
         this.edge = next + 1;
         held = -1;

@@ -114,9 +114,9 @@ function toggle(solo: Signal<string | null>, key: string): void {
   solo.value = solo.value === key ? null : key;
 }
 
-/** @param x Where; the newest place when undefined. A picture with ranks over it has more places than the cohort. */
+/** @param x Where; the newest few places when undefined, which some may not have told yet. A picture with ranks over it has more places than the cohort. */
 function countAt({ x: places, count }: Entries, x: number | undefined): number {
-  return count[x === undefined ? count.length - 1 : nearest(places, x)] ?? 0;
+  return x === undefined ? Math.max(0, ...count.slice(-3)) : (count[nearest(places, x)] ?? 0);
 }
 
 /** A column's value at a place, or the nearest it has there: ranks need not log the same steps. */
