@@ -81,8 +81,10 @@ class VerdictBook(msgspec.Struct, kw_only=True):
         return [*amend_event(run, fresh.kind, fresh.path, fresh.text), PublishRun()]
 
     def end(self, run: Run, verdict: Verdict, step: int | None) -> list[Instruction]:
-        """The cause is gone."""
+        """The cause is gone. A step before its beginning, or none, is of a session that began again: no step to tell."""
         self.open.remove(verdict)
+        if step is not None and step < (verdict.since_step or 0):
+            step = None
         pattern = "once" if verdict.pattern == "chronic" else verdict.pattern
         self.over = [*self.over, _with(verdict, active=False, until_step=step, pattern=pattern)][-MOST_OVER:]
         return [*clear_event(run, verdict.kind, verdict.path), PublishRun()]

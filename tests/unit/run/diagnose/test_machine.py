@@ -12,6 +12,7 @@ from tests.unit.run.diagnose.test_window import message
 from tests.unit.run.play import Play
 from trackside.cli import main
 from trackside.run import outputs
+from trackside.run.diagnose.verdicts import VerdictBook
 from trackside.run.machine import RunMachine
 from trackside.wire import messages
 
@@ -52,6 +53,17 @@ def test_a_generation_begins_without_verdicts() -> None:
     assert diagnosis is not None
     assert [one.active for one in diagnosis.verdicts] == [False]
     assert not any(event.active for event in play.events("straggler"))
+
+
+@pytest.mark.parametrize(("step", "until"), [(-1, None), (59, 59), (None, None)])
+def test_a_verdict_is_over_since_no_step_where_a_new_session_has_none_yet(step: int | None, until: int | None) -> None:
+    play = Play()
+    job(play, slow=0.6)
+    assert play.run.diagnosis is not None
+    (verdict,) = play.run.diagnosis.verdicts
+    book = VerdictBook(open=[verdict])
+    book.end(play.machine.state, verdict, step)
+    assert [one.until_step for one in book.over] == [until]
 
 
 def test_the_checkpoint_knows_it() -> None:
