@@ -119,6 +119,9 @@ def test_who_is_counted_is_who_tells_the_metric(fleet: Fleet, page: Page) -> Non
     expect(chart(page, "loss")).to_contain_text("loss (mean) of 2 ranks")
     has_points(page, "loss", "40")
     fleet.log({"loss": [9.0]}, step=40, ranks=(0,))
+    has_points(page, "loss", "41")
+    expect(chart(page, "loss")).to_contain_text("loss (mean) of 2 ranks")  # the other one may be on its way
+    fleet.log({"loss": [9.0, 9.0]}, step=41, ranks=(0,))
     expect(chart(page, "loss")).to_contain_text("loss (mean) of 1 of 2 ranks")
-    fleet.log({"loss": [9.0]}, step=40, ranks=(1,))
+    fleet.log({"loss": [9.0, 9.0, 9.0]}, step=40, ranks=(1,))
     expect(chart(page, "loss")).to_contain_text("loss (mean) of 2 ranks")
