@@ -10,11 +10,13 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent / "interposed.c"
 _CONTROL = struct.Struct("=diii")
+TEMPORARY = Path(tempfile.gettempdir())
+"""Of the whole session: a test has one of its own, which goes with it."""
 
 
 @functools.cache
 def _library() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"trackside-interposed-{SOURCE.stat().st_mtime_ns}"
+    folder = TEMPORARY / f"trackside-interposed-{SOURCE.stat().st_mtime_ns}"
     folder.mkdir(exist_ok=True)
     library = folder / "interposed.so"
     if not library.exists():

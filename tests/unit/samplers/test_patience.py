@@ -56,4 +56,4 @@ def test_closing_ends_the_thread_and_a_hung_one_is_not_waited_for() -> None:
     deadline = time.monotonic() + 10
     while threads() > before and time.monotonic() < deadline:
         time.sleep(0.005)
-    assert threads() == before
+    assert threads() <= before  # one of another test may end meanwhile
