@@ -421,3 +421,15 @@ def test_paper_has_what_is_wrong_first_and_charts_that_can_be_read(eight: Fleet,
     expect(page.get_by_role("article", name="train/loss").get_by_role("img")).to_be_visible()
     assert DARK_LINE in page.evaluate(f"({INK})()[0]"), "the screen has its own colours again"
     witness.errors.clear()  # refused connections are logged by the browser itself
+
+
+def test_ranks_that_have_finished_are_not_missed(fleet: Fleet, page: Page) -> None:
+    train(fleet)
+    page.goto(fleet.url)
+    alive = page.get_by_role("group", name="Ranks alive")
+    expect(alive).to_contain_text("2 / 2")
+    fleet.silence(1)
+    fleet.send(1, messages.Goodbye(time=time.time()))
+    expect(alive).to_contain_text("1 / 2")
+    expect(alive).to_contain_text("1 finished")
+    expect(alive.get_by_role("link")).to_have_count(0)

@@ -85,6 +85,9 @@ it("says whether it learns", () => {
   expect(trendOf(entries(line(() => 2)))).toBe("flat");
   expect(trendOf(entries([1, 2, NaN]))).toBe("not finite");
   expect(trendOf(entries([1, 2]))).toBeNull();
+  const hash = (n: number) => ((Math.imul(n, 2654435761) ^ (Math.imul(n, 40503) >>> 5)) >>> 0) / 2 ** 32;
+  const told = Array.from({ length: 200 }, (_, seed) => trendOf(entries(line((i) => 2 + hash(seed * 1000 + i) / 10))));
+  expect(told.filter((word) => word !== "flat").length).toBeLessThan(20); // scatter is no trend
 });
 
 it("an event leads to its moment on an axis that has it", () => {

@@ -5,7 +5,8 @@ import type { Entries } from "./columns";
 export type Trend = "falling" | "rising" | "flat" | "not finite" | null;
 
 const FEWEST = 8;
-const NOISE = 0.5;
+/** Standard errors of the difference: what scatter alone does one time in forty is no trend. */
+const NOISE = 2.25;
 
 function finite(values: readonly (number | null)[]): number[] {
   return values.filter((value): value is number => value !== null && Number.isFinite(value));
@@ -13,6 +14,11 @@ function finite(values: readonly (number | null)[]): number[] {
 
 function meanOf(values: number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function varianceOf(values: number[]): number {
+  const center = meanOf(values);
+  return meanOf(values.map((value) => (value - center) ** 2));
 }
 
 /** Compares the last fifth with the fifth before it; a difference within the scatter is flat. */
@@ -25,8 +31,7 @@ export function trendOf(entries: Entries): Trend {
   const now = values.slice(-size);
   const before = values.slice(-2 * size, -size);
   const difference = meanOf(now) - meanOf(before);
-  const center = meanOf(now);
-  const scatter = Math.sqrt(meanOf(now.map((value) => (value - center) ** 2)) / size);
+  const scatter = Math.sqrt((varianceOf(now) + varianceOf(before)) / (size - 1));
   const span = Math.max(...values) - Math.min(...values);
   if (Math.abs(difference) <= Math.max(NOISE * scatter, span * 0.004)) return "flat";
   return difference < 0 ? "falling" : "rising";

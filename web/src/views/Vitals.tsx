@@ -51,7 +51,8 @@ function Alive() {
   const shown = isOver ? (counts?.finished ?? null) : alive;
   const world = run?.world_size ?? null;
   const hosts = run?.hosts.length ?? 0;
-  const isShort = shown !== null && world !== null && shown < world && run?.state !== "waiting";
+  const finished = isOver ? 0 : (counts?.finished ?? 0);
+  const isShort = shown !== null && world !== null && shown + finished < world && run?.state !== "waiting";
   return (
     <Vital label={isOver ? "Ranks finished" : page.connection.value === "disconnected" ? "Alive when last heard" : "Ranks alive"}>
       <span class={`vital-figure ${isShort ? "is-short" : ""}`}>
@@ -61,6 +62,7 @@ function Alive() {
       <span class="vital-note">
         <RankDots ranks={page.everyone.value} />
         <NotAlive counts={counts} />
+        {finished > 0 && <span>{format.count(finished)} finished</span>}
         {hosts > 0 && <span>{hosts === 1 ? "1 host" : `${hosts} hosts`}</span>}
         {(run?.generation ?? 0) > 0 && <span> · generation {run?.generation}</span>}
       </span>

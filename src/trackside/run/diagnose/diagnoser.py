@@ -258,7 +258,7 @@ class Diagnoser:
             bound=kind,
             bound_text=text,
             phases={name: round(mean, 7) for name, mean in costs.phases.items()},
-            gain_ratio=min(1.0, gain / total) if total else None,
+            gain_ratio=min(1.0, gain / max(total, judgement.recent_step_seconds)) if total else None,
             balance=[
                 SharePart(rank=one.rank, share=present[one.rank], suggested=self._shares[one.rank])
                 for one in entries

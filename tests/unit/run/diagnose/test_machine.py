@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from tests.unit.run.diagnose.test_window import message
@@ -53,6 +54,22 @@ def test_a_generation_begins_without_verdicts() -> None:
     assert diagnosis is not None
     assert [one.active for one in diagnosis.verdicts] == [False]
     assert not any(event.active for event in play.events("straggler"))
+
+
+def test_where_nobody_waits_for_the_slow_rank_a_gain_is_a_part_of_its_own_step() -> None:
+    play = Play()
+    sessions = [play.hello(rank, 3) for rank in range(3)]
+    for step in range(60):
+        for session, usual in zip(sessions, (1.0, 1.0, 1.75), strict=True):
+            own = usual + 0.01 * (step % 3)
+            play.tell(session, message([step], [own], wall=np.array([own]).tobytes()))
+        play.wait(2.0)
+    diagnosis = play.run.diagnosis
+    assert diagnosis is not None
+    (verdict,) = diagnosis.verdicts
+    assert "75% slower" in verdict.text or "74% slower" in verdict.text
+    assert verdict.text.endswith("without it a step would be 43% shorter"), verdict.text
+    assert diagnosis.gain_ratio == pytest.approx(0.75 / 1.75, abs=0.01)
 
 
 @pytest.mark.parametrize(("step", "until"), [(-1, None), (59, 59), (None, None)])
