@@ -19,7 +19,7 @@ from tests.process.station import Station
 from trackside.wire.spool import memory_path
 
 AGAIN = """
-import json, sys, threading, time
+import gc, json, sys, threading, time
 import psutil
 import trackside
 
@@ -34,12 +34,14 @@ for number in range(int(sys.argv[1]) + 1):
     with trackside.Monitor() as mon:
         mon.log({"loss": number / 2}, step=number)
     if number in (int(sys.argv[1]) // 4, int(sys.argv[1])):
-        looks.append((process.num_fds(), threads(), process.memory_info().rss, len(threading.enumerate())))
+        gc.collect()
+        alive = len(threading.enumerate()), len(gc.get_objects())
+        looks.append((process.num_fds(), threads(), process.memory_info().rss, *alive))
 print(json.dumps(looks))
 """
 
 
-@pytest.mark.parametrize("times", [40, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.long)])
 def test_monitors_begun_and_finished_in_one_process_leave_nothing(tmp_path: Path, times: int) -> None:
     (tmp_path / "again.py").write_text(textwrap.dedent(AGAIN))
     station = Station()
@@ -53,11 +55,12 @@ def test_monitors_begun_and_finished_in_one_process_leave_nothing(tmp_path: Path
             timeout=200,
         )
         assert done.returncode == 0, done.stderr
-        (files, threads, memory, python_threads), late = json.loads(done.stdout)
+        (files, threads, memory, python_threads, objects), late = json.loads(done.stdout)
         assert late[0] <= files
         assert (late[1], threads) == (1, 1)
         assert (late[3], python_threads) == (1, 1)
         assert late[2] < memory + 6e6
+        assert late[4] < objects + 300, "a session that is kept is 150 objects"
         assert sorted(step for name, _, step, _ in station.points() if name == "loss") == list(range(times + 1))
         assert [path for path in memory_path().glob("*.part") if str(tmp_path).encode() in path.read_bytes()] == []
         assert list(tmp_path.glob("trackside-*/*")) == []

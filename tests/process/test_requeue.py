@@ -222,6 +222,7 @@ def test_d43_a_job_without_a_batch_system_goes_on_in_the_run_that_is_named(
 
 
 @pytest.mark.long
+@pytest.mark.leaves_files
 def test_a_run_whose_controller_is_still_there_is_left_alone(scratch: Path, start: Start) -> None:
     """A host that was given up and trains on: two controllers in one folder would ruin it."""
     start(ALONE)

@@ -260,7 +260,7 @@ class Runtime:
         self.is_over = True
         self._starter.forget()
         atexit.unregister(self.finish_at_exit)
-        atexit.register(self._starter.release)
+        self._starter.leave()
         if not delivered:
             console.say(undelivered_line(self._link.undelivered_frames, self._link.undelivered))
         return max(0.0, deadline - time.monotonic())

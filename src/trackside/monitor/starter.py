@@ -1,5 +1,6 @@
 """Finding a controller, or starting one: a process of its own that outlives a crash of this one."""
 
+import atexit
 import contextlib
 import json
 import logging
@@ -145,8 +146,13 @@ class Starter:
     def release(self) -> None:
         """The interpreter is ending: what still runs is nobody's concern. Idempotent."""
         self.forget()
-        if not self.has_ended() and self._process is not None:
-            self._process.returncode = 0  # or `Popen` complains that it still runs
+        if self._process is not None:
+            _let_go(self._process)
+
+    def leave(self) -> None:
+        """The session is over, the interpreter goes on: until it ends, the controller's process is kept, and nothing of us."""
+        if self._process is not None and not self.has_ended():
+            atexit.register(_let_go, self._process)
 
     def _find_or_start(self) -> ControllerAddress | None:
         now = time.monotonic()
@@ -276,3 +282,9 @@ class Starter:
         if ready is not None:
             with contextlib.suppress(OSError):
                 os.close(ready)
+
+
+def _let_go(process: "subprocess.Popen[bytes]") -> None:
+    """Have `Popen` not complain that it still runs."""
+    if process.poll() is None:
+        process.returncode = 0

@@ -1,9 +1,11 @@
 """Finding and starting a controller; the controller here is a script that says what a test wants."""
 
+import gc
 import json
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -123,6 +125,22 @@ def test_a_single_process_starts_its_own_and_never_waits(begin: Begin) -> None:
     assert arguments[:5] == ["controller", "--dir", "/runs", "--name", "train"]
     assert (arguments[5], arguments[7:9]) == ("--part", ["--parent-pid", str(os.getpid())])
     assert stage.starter.is_ours
+
+
+def test_a_session_that_is_over_is_not_kept_until_the_interpreter_ends(begin: Begin) -> None:
+    """The process that still runs is: `Popen` would complain of it."""
+    stage = begin()
+    stage.locate()
+    stage.starter.forget()
+    stage.starter.leave()
+    process, starter = stage.starter._process, weakref.ref(stage.starter)
+    stage.starter = begin().starter
+    gc.collect()
+    assert starter() is None
+    assert process is not None
+    assert process.returncode is None
+    stage.log.unlink()
+    process.wait(10)
 
 
 @pytest.mark.parametrize(("behaviour", "words"), [("error", "the folder is full"), ("silent", "did not start")])
