@@ -99,6 +99,8 @@ def test_the_next_rank_of_the_host_delivers_what_the_killed_one_left(scratch: Pa
     start_rank(hosts, scratch, 1, first=logged)
     wait_for(lambda: int((scratch / "count1").read_text()) > logged + 100, 60, "its successor at work")
     wait_for(lambda: not [*hosts.memory(1).rglob("*.part")][1:], 60, "only the successor's own file")
+    successor = hosts.processes[-1].pid  # speaks for the rank once the killed one has not been heard for a while
+    wait_for(lambda: [e["pid"] for e in ranks(folder) if e["rank"] == 1] == [successor], 60, "its word for the rank")
     (scratch / "stop").touch()
     wait_for((folder / "sealed.bin").exists, 60, "the end")
     assert steps_of(folder, 1) == list(range(int((scratch / "count1").read_text())))

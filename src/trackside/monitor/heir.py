@@ -25,6 +25,8 @@ class Heir:
     def __init__(self, run: str, send: Callable[[messages.Upward], None]) -> None:
         self._run, self._send = run, send
         self._sent: dict[bytes, Estate] = {}
+        self._before: dict[bytes, int] = {}
+        """Of what was sent: its frames have lower sequences."""
 
     def inherit(self, pid: int | None = None) -> None:
         """Take over what has been left. `pid`: by this process alone. Raises: never."""
@@ -38,15 +40,25 @@ class Heir:
         except (OSError, TracksideError) as error:
             logger.debug("trackside: what was left here was not taken over: %s", error)
 
-    @property
-    def has_sent(self) -> bool:
-        """Whether something waits for `settle`."""
-        return bool(self._sent)
+    def turned(self, oldest_seq: int, next_seq: int) -> None:
+        """What was sent is among the link's frames by now; remove what has been delivered, whatever came behind it.
+
+        Args:
+            oldest_seq: Of the oldest frame that is not durable.
+            next_seq: Of the next frame.
+        """
+        for session in list(self._sent):
+            if oldest_seq >= self._before.setdefault(session, next_seq):
+                self._settle(session)
 
     def settle(self) -> None:
         """All that was sent has been delivered."""
         for session in list(self._sent):
-            remove(self._sent.pop(session))
+            self._settle(session)
+
+    def _settle(self, session: bytes) -> None:
+        remove(self._sent.pop(session))
+        self._before.pop(session, None)
 
 
 def _in_pieces(estate: Estate) -> Iterator[list[bytes]]:

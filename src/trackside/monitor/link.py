@@ -180,6 +180,11 @@ class Link:
         return len(self._outbox) + len(self._queue)
 
     @property
+    def waiting_seqs(self) -> tuple[int, int]:
+        """Of the oldest frame that the controller has not made durable, and of the next one there will be."""
+        return self._outbox.oldest_seq, self._outbox.next_seq
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing more is sent, and what could not be delivered lies in files."""
         return self._done.is_set()

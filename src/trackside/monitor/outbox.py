@@ -46,6 +46,13 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._frames) + len(self._trailed)
 
+    @property
+    def oldest_seq(self) -> int:
+        """Of the oldest frame that is here; where there is none, of the next one."""
+        if self._frames:
+            return self._frames[0][0]
+        return self._trailed[0][0] if self._trailed else self.next_seq
+
     def open_trail(self, hello: bytes) -> None:
         """From now on every frame is on the trail, those that wait too, behind this hello."""
         self.hello = hello

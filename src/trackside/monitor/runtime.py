@@ -416,8 +416,8 @@ class Runtime:
     def turned(self) -> None:
         """Chores."""
         self._look_who()
-        if self._heir is not None and self._heir.has_sent and not self._link.pending_frames:
-            self._heir.settle()
+        if self._heir is not None:
+            self._heir.turned(*self._link.waiting_seqs)
         self._starter.check()
         if self._watched is not None:
             self._send_all(self._watched.due(time.monotonic()))
