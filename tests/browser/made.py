@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from trackside.server.assets import read_files
+from trackside.server.built import read_files
 from trackside.sinks.report import inline_page
 from trackside.wire import baked as wire_baked
 from trackside.wire import documents

@@ -51,6 +51,25 @@ def test_import_stays_light(code: str, record_property) -> None:
     assert modules & FORBIDDEN == set()
 
 
+CONTROLLER = "import trackside.cli.controller, trackside.controller.beginning, trackside.controller.lifecycle"
+# Of a page, a picture, a port that is taken: a run without them does not wait for it.
+NOT_AT_START = frozenset(
+    {"anyio", "click", "h11", "multiprocessing", "nh3", "pandas", "psutil", "pyarrow", "starlette", "uvicorn"}
+)
+
+
+def test_a_controller_begins_without_what_only_a_page_needs() -> None:
+    modules, seconds = loaded_by(CONTROLLER)
+    print(f"controller: {len(modules)} modules in {seconds * 1000:.1f} ms")
+    assert {"trackside.controller.website", "trackside.store.writer", "trackside.ingest.listener"} <= modules
+    assert modules & NOT_AT_START == set()
+
+
+def test_planted_import_of_the_page_is_seen() -> None:
+    modules, _ = loaded_by(f"{CONTROLLER}, trackside.server.app, trackside.server.listener")
+    assert modules & NOT_AT_START >= {"starlette", "uvicorn"}
+
+
 def test_every_public_name_resolves() -> None:
     loaded_by("import trackside; [getattr(trackside, name) for name in trackside.__all__]")
 

@@ -20,7 +20,7 @@ from tests.unit.store.station import Station
 from trackside.cli import main
 from trackside.controller.viewing import ViewedFolder
 from trackside.errors import TracksideError
-from trackside.server.assets import read_files
+from trackside.server.built import read_files
 from trackside.sinks.report import ReportSink
 from trackside.store import RunFolder
 from trackside.wire import documents

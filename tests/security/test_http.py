@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.server.site import Site
-from trackside.server.assets import INDEX, read_assets
+from trackside.server.assets import read_assets
+from trackside.server.built import INDEX
 from trackside.server.security import ADD_SLASH, HEADERS, PAGE_POLICY, PICTURE_POLICY
 
 EVERYWHERE = ("/", "/healthz", "/api/v1/run", "/api/v1/stream", "/metrics", "/report.html", "/nowhere", "/a/../b")

@@ -17,7 +17,7 @@ from trackside.monitor.roles import find_identity, is_disabled
 from trackside.monitor.samplers.nvml import Device, Nvml
 from trackside.monitor.samplers.patience import PATIENCE_S, Patience
 from trackside.monitor.samplers.visible import visible_devices
-from trackside.server.assets import INDEX, STATIC
+from trackside.server.built import INDEX, STATIC
 from trackside.server.port import DEFAULT_PORT, bind_port
 from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.sweep import CROWD_SETTLED_S, Remains, megabytes, survey

@@ -58,9 +58,10 @@ def _serve(config: ControllerConfig, ready: "_Ready") -> int:
     from trackside.controller.beginning import begin
     from trackside.controller.identity import address_of
     from trackside.controller.lifecycle import Controller
-    from trackside.store import keep_frames_out
+    from trackside.store import keep_frames_out, map_large_blocks
 
     _raise_file_limit()
+    map_large_blocks()
     controller = Controller(config, begin(config))
     try:
         controller.bind()

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -30,8 +29,7 @@ SEAL_S = 5.0
 """How long the last words of a controller that is just ending are waited for."""
 
 
-@dataclass(slots=True)
-class Beginning:
+class Beginning(msgspec.Struct):
     """The run folder and the state before the first frame."""
 
     folder: RunFolder

@@ -2,8 +2,9 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from trackside.controller.batch import BatchJob
 from trackside.errors import UsageError
@@ -14,8 +15,7 @@ TOKEN_BYTES = 24
 _LEAST_TOKEN = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
+class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line and the environment say."""
 
     directory: Path = Path("runs")

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from trackside.controller.desk import ControllerDesk
 from trackside.controller.document import DocumentWriter, HeatWriter
@@ -23,8 +24,7 @@ LINGER_S = 1.5
 """How long an open page may still fetch what it has not got yet."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Ending:
+class Ending(msgspec.Struct, kw_only=True):
     """Ends one run."""
 
     folder: RunFolder

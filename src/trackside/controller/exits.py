@@ -5,7 +5,8 @@ import fcntl
 import os
 import signal
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 _GET_INFO = 0xC040FF0B
 """`PIDFD_GET_INFO`: `_IOWR(0xFF, 11, struct pidfd_info)` in its first size, 64 bytes."""
@@ -14,8 +15,7 @@ _INFO_EXIT = 1 << 3
 _INFO_BYTES, _EXIT_OFFSET = 64, 60
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """How a process ended; neither is known where nobody could tell."""
 
     exit_code: int | None = None

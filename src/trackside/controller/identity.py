@@ -5,7 +5,6 @@ import socket
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from trackside.controller.config import LOOPBACK, ControllerConfig, is_loopback_address, make_token
 from trackside.errors import RunFolderError
@@ -146,12 +145,18 @@ def candidate_hosts(listen: str) -> list[str]:
     if listen not in ("0.0.0.0", "::", "*"):
         return [listen]
     named = [socket.gethostname(), socket.getfqdn()]
+    return list(dict.fromkeys([*named, *_own_addresses(), "127.0.0.1"]))[:MOST_HOSTS]
+
+
+def _own_addresses() -> list[str]:
+    """Addresses of all interfaces that are up."""
+    import psutil  # here: most controllers listen on loopback
+
     states = psutil.net_if_stats()
-    own = [
+    return [
         address.address
         for interface, addresses in psutil.net_if_addrs().items()
         if interface in states and states[interface].isup
         for address in addresses
         if address.family == socket.AF_INET and not address.address.startswith("127.")
     ]
-    return list(dict.fromkeys([*named, *own, "127.0.0.1"]))[:MOST_HOSTS]

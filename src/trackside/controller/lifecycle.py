@@ -31,7 +31,7 @@ from trackside.ingest.reader import FrameReader
 from trackside.run import inputs
 from trackside.run.inputs import Input, Moment
 from trackside.run.topology import path_of, ranks_in_order
-from trackside.server.assets import read_files
+from trackside.server.built import read_files
 from trackside.server.hub import Hub
 from trackside.sinks.live import LiveSink
 from trackside.sinks.plugins import PluginSink, start_plugins

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from trackside.sinks.picture import draw
-from trackside.sinks.svg import clean_svg
 from trackside.wire.documents import GraphDocument
 
 PAUSE_S = 5.0
@@ -78,15 +76,27 @@ class ModelFiles:
 
     async def _clean(self, svg: str) -> None:
         """A drawing may be large."""
-        cleaned = await asyncio.to_thread(clean_svg, svg)
+        cleaned = await asyncio.to_thread(_cleaned, svg)
         if cleaned is not None and svg == self._given:
             self._take(cleaned)
 
     async def _draw(self, graph: GraphDocument) -> None:
-        cleaned = await asyncio.to_thread(lambda: clean_svg(draw(graph)))
+        cleaned = await asyncio.to_thread(_drawn, graph)
         if cleaned is not None and self._given is None and graph is self._written:
             self._take(cleaned)
 
     def _take(self, picture: str) -> None:
         self._show(picture)
         self._write_picture(picture.encode())
+
+
+def _cleaned(svg: str) -> str | None:
+    from trackside.sinks.svg import clean_svg  # here: a run without a picture needs none of it
+
+    return clean_svg(svg)
+
+
+def _drawn(graph: GraphDocument) -> str | None:
+    from trackside.sinks.picture import draw
+
+    return _cleaned(draw(graph))

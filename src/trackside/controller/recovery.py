@@ -1,8 +1,9 @@
 """Brings a run that lost its controller to a clean end: journal replayed, what ranks left taken in, report written."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from trackside.controller.beginning import begin
 from trackside.controller.config import ControllerConfig
@@ -18,8 +19,7 @@ from trackside.wire.processes import is_running
 REASON = "trackside recover, after it had died"
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(msgspec.Struct, frozen=True):
     """What a recovery came to."""
 
     directory: str

@@ -6,7 +6,6 @@ import math
 import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -82,8 +81,7 @@ class Seal(msgspec.Struct, frozen=True):
     checkpoint: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(msgspec.Struct, frozen=True):
     """What a replay found."""
 
     frames: int

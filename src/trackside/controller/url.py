@@ -1,13 +1,13 @@
 """The line that says where the page is."""
 
 import socket
-from dataclasses import dataclass
+
+import msgspec
 
 from trackside.controller.config import is_loopback_address
 
 
-@dataclass(frozen=True, slots=True)
-class PageAddress:
+class PageAddress(msgspec.Struct, frozen=True):
     """Where a page listens."""
 
     bind: str

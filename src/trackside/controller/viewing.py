@@ -15,7 +15,8 @@ from trackside.controller.config import ControllerConfig
 from trackside.controller.url import PageAddress
 from trackside.errors import DiskSilentError, StoreError
 from trackside.server.app import make_app
-from trackside.server.assets import read_assets, read_files
+from trackside.server.assets import read_assets
+from trackside.server.built import read_files
 from trackside.server.hub import Hub
 from trackside.server.listener import WebServer
 from trackside.server.port import bind_port, own_names

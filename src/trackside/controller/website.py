@@ -1,27 +1,25 @@
-"""The page's server, opened when the first wish arrives."""
+"""The page's server, opened, and loaded, when the first wish arrives: a run without a page pays nothing for it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from starlette.types import ASGIApp
+import msgspec
 
 from trackside.controller.url import PageAddress
 from trackside.errors import TracksideError
 from trackside.run.inputs import PageBindFailed, PageBound
 from trackside.server.hub import Hub
-from trackside.server.listener import WebServer
-from trackside.server.port import DEFAULT_PORT, bind_port, own_names
-from trackside.server.security import Access
 from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from trackside.server.app import ReportMaker
+    from trackside.server.listener import WebServer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(msgspec.Struct, frozen=True, kw_only=True):
     """What a page needs to know before it listens."""
 
     run: str
@@ -72,6 +70,9 @@ class Website:
         """Listen, in the running loop; what came of it is said. Blocks: never."""
         if self._server is not None:
             return
+        from trackside.server.listener import WebServer
+        from trackside.server.port import DEFAULT_PORT, bind_port
+
         wanted = self._site.default_port if port is None else port
         host = "127.0.0.1" if self._site.bind == "localhost" else self._site.bind
         try:
@@ -90,9 +91,11 @@ class Website:
         if self._server is not None:
             await self._server.stop()
 
-    def _app(self) -> ASGIApp:
+    def _app(self) -> "ASGIApp":
         from trackside.server.app import make_app
         from trackside.server.assets import read_assets
+        from trackside.server.port import own_names
+        from trackside.server.security import Access
 
         access = Access(self._site.run, own_names(), self._site.allowed_hosts, self._site.token)
         return make_app(self._source, self._hub, access, read_assets(), self._report, self._prometheus, self.tally)

@@ -1,6 +1,6 @@
 """What happens to a run: past-tense inputs of the state machine. Ingest and the controller make them."""
 
-from dataclasses import dataclass
+import msgspec
 
 from trackside.run.state import Settings
 from trackside.wire import messages
@@ -8,8 +8,7 @@ from trackside.wire.columns import PointBatch
 from trackside.wire.documents import EventRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """The time of an input: the controller's two clocks."""
 
     wall: float
@@ -18,23 +17,20 @@ class Moment:
     """Monotonic seconds; the only clock durations are taken from."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOpened:
+class SessionOpened(msgspec.Struct, frozen=True):
     """A process said hello (also after each reconnect)."""
 
     hello: messages.Hello
 
 
-@dataclass(frozen=True, slots=True)
-class MessageArrived:
+class MessageArrived(msgspec.Struct, frozen=True):
     """A session's message, in order and without doubles; never Hello and never Points."""
 
     session: bytes
     message: messages.Message
 
 
-@dataclass(frozen=True, slots=True)
-class MetricAppeared:
+class MetricAppeared(msgspec.Struct, frozen=True):
     """The first definition of a metric in this run, or a user's word that changes it."""
 
     id: int
@@ -43,15 +39,13 @@ class MetricAppeared:
     reduction: messages.Reduction
 
 
-@dataclass(frozen=True, slots=True)
-class PointsArrived:
+class PointsArrived(msgspec.Struct, frozen=True):
     """Values of any ranks since the last batch; in order per rank."""
 
     batch: PointBatch
 
 
-@dataclass(frozen=True, slots=True)
-class FrameRefused:
+class FrameRefused(msgspec.Struct, frozen=True):
     """A frame or a session was not taken: wrong run, wrong version, malformed, too many names."""
 
     kind: str
@@ -59,8 +53,7 @@ class FrameRefused:
     path: str = "root"
 
 
-@dataclass(frozen=True, slots=True)
-class LimitReached:
+class LimitReached(msgspec.Struct, frozen=True):
     """Something was left out, since there was too much of it."""
 
     kind: str
@@ -70,23 +63,20 @@ class LimitReached:
     """How much more it is than last time."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitPassed:
+class LimitPassed(msgspec.Struct, frozen=True):
     """For a while nothing of the kind has been left out."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class SinkFailed:
+class SinkFailed(msgspec.Struct, frozen=True):
     """A sink raised or blocked."""
 
     sink: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PageBound:
+class PageBound(msgspec.Struct, frozen=True):
     """The web server listens."""
 
     host: str
@@ -94,34 +84,29 @@ class PageBound:
     url_line: str
 
 
-@dataclass(frozen=True, slots=True)
-class PageBindFailed:
+class PageBindFailed(msgspec.Struct, frozen=True):
     """The web server could not listen; the next wish tries again."""
 
     port: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreStalled:
+class StoreStalled(msgspec.Struct, frozen=True):
     """The store has not persisted anything since this time."""
 
     since: float
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRecovered:
+class StoreRecovered(msgspec.Struct, frozen=True):
     """The store persists again."""
 
 
-@dataclass(frozen=True, slots=True)
-class LauncherGone:
+class LauncherGone(msgspec.Struct, frozen=True):
     """The process that started the controller has gone without saying so."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessGone:
+class ProcessGone(msgspec.Struct, frozen=True):
     """The controller, on the same machine, sees that a session's process has ended."""
 
     session: bytes
@@ -130,23 +115,20 @@ class ProcessGone:
     """Which signal ended it; with the code unknown too: nobody could tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopAsked:
+class StopAsked(msgspec.Struct, frozen=True):
     """A signal, or a launcher, asked the controller to end."""
 
     reason: str
     """`SIGTERM`, `SIGINT`, `launcher`."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventsRecalled:
+class EventsRecalled(msgspec.Struct, frozen=True):
     """A journal is about to be replayed after a restart of the controller; this is what the run's events were when it died."""
 
     records: list[EventRecord]
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(msgspec.Struct, frozen=True):
     """The journal has been replayed after a restart of the controller; what follows is live again."""
 
     downtime_seconds: float | None
@@ -154,8 +136,7 @@ class Replayed:
     """How often that has happened in this run."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobStartedAgain:
+class JobStartedAgain(msgspec.Struct, frozen=True):
     """The whole job was started again, with another controller; no process of the last session is there any more."""
 
     session: int
@@ -169,8 +150,7 @@ class JobStartedAgain:
     """What started it, for people: `Slurm job 4711, restart 1`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True):
     """Time has passed; sent several times a second."""
 
     may_restart: bool = False

@@ -1,7 +1,8 @@
 """How long a rank may be silent before it counts as late, and as lost."""
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from trackside.errors import UsageError
 
@@ -9,8 +10,7 @@ LEAST_S = 2.0
 """A rank speaks every second; a shorter limit would call healthy ranks late."""
 
 
-@dataclass(frozen=True, slots=True)
-class SilenceLimits:
+class SilenceLimits(msgspec.Struct, frozen=True):
     """Seconds without a sign of life."""
 
     late_s: float = 10.0

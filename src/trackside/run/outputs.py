@@ -1,28 +1,25 @@
 """What the state machine asks for: imperative instructions, executed by the controller's dispatch in order."""
 
-from dataclasses import dataclass
+import msgspec
 
 from trackside.wire import documents, messages
 from trackside.wire.columns import PointBatch
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """Send a message to one session."""
 
     session: bytes
     message: messages.Downward
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterPort:
+class RegisterPort(msgspec.Struct, frozen=True):
     """A wish for a page arrived and nothing is bound yet; None: the default port."""
 
     port: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DefineRank:
+class DefineRank(msgspec.Struct, frozen=True):
     """A rank's place became known, or changed with a generation; the store writes points under this path."""
 
     rank: int
@@ -30,8 +27,7 @@ class DefineRank:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class DefineMetric:
+class DefineMetric(msgspec.Struct, frozen=True):
     """A metric exists."""
 
     id: int
@@ -39,42 +35,36 @@ class DefineMetric:
     reduction: messages.Reduction
 
 
-@dataclass(frozen=True, slots=True)
-class PublishPoints:
+class PublishPoints(msgspec.Struct, frozen=True):
     """New values, for charts and the store."""
 
     batch: PointBatch
 
 
-@dataclass(frozen=True, slots=True)
-class PublishRun:
+class PublishRun(msgspec.Struct, frozen=True):
     """The run document or a rank entry has changed; sinks read the state when they next send."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishEpoch:
+class PublishEpoch(msgspec.Struct, frozen=True):
     """An epoch was aggregated or amended."""
 
     record: documents.EpochRecord
 
 
-@dataclass(frozen=True, slots=True)
-class PublishEvent:
+class PublishEvent(msgspec.Struct, frozen=True):
     """An event is new, or its count or activity changed (same id)."""
 
     record: documents.EventRecord
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PublishResources:
+class PublishResources(msgspec.Struct, frozen=True):
     """A resource sample, flattened."""
 
     record: documents.ResourceRecord
 
 
-@dataclass(frozen=True, slots=True)
-class SetGraph:
+class SetGraph(msgspec.Struct, frozen=True):
     """SVG, graph, label or hash of the run were set."""
 
     svg: str | None
@@ -83,29 +73,25 @@ class SetGraph:
     hash: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SetMetadata:
+class SetMetadata(msgspec.Struct, frozen=True):
     """The run's metadata changed; JSON text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetHardware:
+class SetHardware(msgspec.Struct, frozen=True):
     """The run's hardware line was rebuilt."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PrintLine:
+class PrintLine(msgspec.Struct, frozen=True):
     """Print one line on the job's terminal."""
 
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteRun:
+class CompleteRun(msgspec.Struct, frozen=True):
     """The run has ended: flush, tell the page, write the report, free the port, leave, in this order."""
 
 

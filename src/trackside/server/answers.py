@@ -4,17 +4,16 @@ import asyncio
 import gzip
 from collections.abc import Mapping
 
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from trackside.server.encoding import encode
 from trackside.wire.documents import ErrorBody, ErrorDocument
 
 COMPRESS_BYTES = 4096
 LARGE_BYTES = 262_144
 """From here on a document is compressed beside the loop."""
-_encoder = msgspec.json.Encoder()
 
 
 class AnswerError(HTTPException):
@@ -33,17 +32,12 @@ class AnswerError(HTTPException):
 
 def error_body(code: str, message: str) -> bytes:
     """The body of an error."""
-    return _encoder.encode(ErrorDocument(error=ErrorBody(code=code, message=message)))
+    return encode(ErrorDocument(error=ErrorBody(code=code, message=message)))
 
 
 def error(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error as an answer."""
     return Response(error_body(code, message), status, dict(headers or {}), "application/json")
-
-
-def encode(document: object) -> bytes:
-    """A document as JSON text."""
-    return _encoder.encode(document)
 
 
 async def json(request: Request, document: object) -> Response:

@@ -1,4 +1,4 @@
-"""The built page: a folder of static files, read once."""
+"""The built page as it is served."""
 
 import gzip
 import hashlib
@@ -7,19 +7,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from trackside.server.built import INDEX, STATIC, read_files
 from trackside.server.security import ADD_SLASH
 
-STATIC = Path(__file__).parent / "static"
-INDEX = "index.html"
 _SCRIPT = re.compile(rb"<script\b")
 HASHED = re.compile(r"[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+$")
 """Names that hold a hash of their content, as Vite writes them: they may be kept for ever."""
-NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Trackside</title>
-<h1>The page is not built</h1>
-<p>This is a working tree without a built page. Run <code>python hatch_build.py</code> (it needs npm) and open this again.
-The numbers are here already: <a href="api/v1/run">api/v1/run</a>.</p></html>
-"""
-
 mimetypes.add_type("text/javascript", ".js")
 mimetypes.add_type("image/svg+xml", ".svg")
 mimetypes.add_type("font/woff2", ".woff2")
@@ -36,14 +29,6 @@ class Asset:
     etag: str
     immutable: bool
     """Whether its name changes with its content."""
-
-
-def read_files(folder: Path = STATIC) -> dict[str, bytes]:
-    """Every file of the built page by its path below `folder`; without a built page, a page that says so."""
-    if not (folder / INDEX).is_file():
-        return {INDEX: NOT_BUILT}
-    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith("."))
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 def read_assets(folder: Path = STATIC) -> dict[str, Asset]:

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from trackside._version import __version__
 from trackside.run.cohort import Array, CohortWindow, update_of
 from trackside.server import sse
-from trackside.server.answers import encode
 from trackside.server.channel import Channel
-from trackside.server.paths import is_below
+from trackside.server.encoding import encode
 from trackside.server.subscriber import Subscriber
 from trackside.sinks.protocol import RunSource
 from trackside.wire.codec import PROTOCOL
@@ -29,7 +28,7 @@ from trackside.wire.documents import (
     StreamHello,
     StreamResources,
 )
-from trackside.wire.ids import ROOT_PATH
+from trackside.wire.ids import ROOT_PATH, is_below
 from trackside.wire.messages import Reduction
 
 log = logging.getLogger("trackside.server")

@@ -5,11 +5,6 @@ from trackside.sinks.protocol import RunSource
 from trackside.wire.ids import ROOT_PATH, host_path
 
 
-def is_below(path: str, scope: str) -> bool:
-    """Whether `path` is `scope` or lies below it."""
-    return scope == ROOT_PATH or path == scope or path.startswith(f"{scope}/")
-
-
 def known_path(source: RunSource, path: str) -> str:
     """Return the path.
 

@@ -6,7 +6,8 @@ own are not.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from trackside.sinks.protocol import RunSource
 from trackside.wire.documents import MOST_LATEST_VALUES, RankEntry, RunDocument, Verdict
@@ -42,8 +43,7 @@ def _labels(labels: Labels) -> str:
     return ",".join(f'{name}="{escape_label(value)}"' for name, value in labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Scrape:
+class Scrape(msgspec.Struct, frozen=True):
     """What a scrape says, taken down at one moment."""
 
     wall: float

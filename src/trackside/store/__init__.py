@@ -4,6 +4,7 @@ A run folder holds append-only and write-once files. The thread `trackside-store
 `trackside-segments` makes Parquet of it, queries run in a small pool; nothing here may block the controller's loop.
 """
 
+from trackside.store.allocator import map_large_blocks
 from trackside.store.baked import plan_baked
 from trackside.store.cold import SeriesQuery
 from trackside.store.database import keep_frames_out
@@ -44,6 +45,7 @@ __all__ = [
     "find_run",
     "keep_frames_out",
     "list_runs",
+    "map_large_blocks",
     "plan_baked",
     "read_events",
     "read_journal",

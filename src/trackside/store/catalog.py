@@ -1,7 +1,6 @@
 """Which series a run folder's points hold, and how they ended: what `run.json` does not say of a run that was killed."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -20,8 +19,7 @@ MOST_PATHS = 64
 POINT_COLUMNS = ("series", "path", "rank", "generation", "epoch", "step", "time", "value")
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesOfRank:
+class SeriesOfRank(msgspec.Struct, frozen=True):
     """One series of one rank in its last generation."""
 
     series: str

@@ -1,10 +1,10 @@
 """Rows of one series inside Parquet, asked through DuckDB."""
 
 import threading
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
+import msgspec
 import numpy as np
 
 from trackside.store.database import file_list
@@ -17,8 +17,7 @@ from trackside.wire.messages import Reduction
 KEPT_EXTENTS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesQuery:
+class SeriesQuery(msgspec.Struct, frozen=True):
     """One question."""
 
     metric: str
@@ -65,8 +64,7 @@ class SeriesQuery:
         return low, np.inf if self.end is None else self.end + shift
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(msgspec.Struct, frozen=True):
     """How far a series reaches in some files, whatever its generations and the range asked for."""
 
     count: int = 0
@@ -94,8 +92,7 @@ class Extent:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Cuts:
+class Cuts(msgspec.Struct, frozen=True):
     """Steps from which on a rank's values are superseded by a later generation of its."""
 
     rank: Array
@@ -145,7 +142,7 @@ class ColdRows:
             extent = self._extents.get(key)
         view = ColdView(self, cursor, files, query, extent or Extent())
         if extent is None and files:
-            view = replace(view, extent=view.known_extent())
+            view = msgspec.structs.replace(view, extent=view.known_extent())
             self.outlines.keep(files)
             with self._lock:
                 while len(self._extents) >= KEPT_EXTENTS:
@@ -167,8 +164,7 @@ class ColdRows:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ColdView:
+class ColdView(msgspec.Struct, frozen=True):
     """One query's rows in Parquet.
 
     Threads: the cursor's. Every method blocks for the disk and raises duckdb.Error.
@@ -237,7 +233,7 @@ class ColdView:
                 edge = self._between(file, columns["x_min"][at].item(), columns["x_max"][at].item())
                 parts.append(edge.read_table(grid, cuts))
         if unread or not parts:
-            parts.append(replace(self, files=tuple(unread) or self.files).read_table(grid, cuts))
+            parts.append(msgspec.structs.replace(self, files=tuple(unread) or self.files).read_table(grid, cuts))
         return unite(parts) if len(parts) > 1 or len(unread) < len(self.files) else parts[0]
 
     def _outlined(self) -> dict[Path, SeriesOutline]:
@@ -253,8 +249,8 @@ class ColdView:
         """The rows of one file in a part of the range."""
         start, end = self.query.range
         axis: XAxis = "time" if self.query.x == "relative" else self.query.x
-        query = replace(self.query, x=axis, start=max(low, start), end=min(high, end))
-        return replace(self, files=(file,), query=query)
+        query = msgspec.structs.replace(self.query, x=axis, start=max(low, start), end=min(high, end))
+        return msgspec.structs.replace(self, files=(file,), query=query)
 
     def read_table(self, grid: Grid, cuts: Cuts) -> Columns:
         """Folded into the buckets of a grid, from the rows themselves."""
@@ -271,7 +267,7 @@ class ColdView:
         """(x, value) of what is not finite, ascending in x."""
         known = self._outlined()
         files = tuple(file for file in self.files if file not in known or known[file].bad)
-        return replace(self, files=files).read_marks(cuts, most) if files else []
+        return msgspec.structs.replace(self, files=files).read_marks(cuts, most) if files else []
 
     def read_marks(self, cuts: Cuts, most: int) -> list[tuple[float, float]]:
         """The same from the rows themselves."""
@@ -287,7 +283,7 @@ class ColdView:
         """How far the series reaches, from outlines as far as there are any."""
         known = self._outlined()
         unread = tuple(file for file in self.files if file not in known or self.query.column == "epoch")
-        parts = [replace(self, files=unread).find_extent()] if unread else []
+        parts = [msgspec.structs.replace(self, files=unread).find_extent()] if unread else []
         for file, outline in known.items():
             span = outline.spans.get(self.query.column)
             if file in unread or span is None:

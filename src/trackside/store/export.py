@@ -5,7 +5,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,8 +34,7 @@ Row = tuple[Any, ...]
 """The values of `COLUMNS`; an unknown epoch or path is None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(msgspec.Struct, frozen=True):
     """What an export came to."""
 
     points: int

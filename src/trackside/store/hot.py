@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from trackside.wire.columns import PointBatch, concatenate
 
@@ -11,8 +12,7 @@ CHUNK_ROWS = 65_536
 """Small batches are joined up to this many rows, so that a copy never takes long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """Points at one moment: hot rows and files, without gap or double."""
 
     chunks: tuple[PointBatch, ...]
@@ -50,8 +50,7 @@ def rows_of(batch: PointBatch, rows: slice) -> PointBatch:
     )
 
 
-@dataclass(slots=True)
-class PointTable:
+class PointTable(msgspec.Struct):
     """Hot rows and the names they need.
 
     Threads: any; the lock is held for list operations and copies of at most `CHUNK_ROWS` rows.
@@ -60,11 +59,11 @@ class PointTable:
     files: tuple[Path, ...] = ()
     total: int = 0
     """Rows in memory and in files."""
-    _chunks: list[PointBatch] = field(default_factory=list)
-    _metrics: dict[int, str] = field(default_factory=dict)
-    _paths: dict[tuple[int, int], str] = field(default_factory=dict)
+    _chunks: list[PointBatch] = msgspec.field(default_factory=list)
+    _metrics: dict[int, str] = msgspec.field(default_factory=dict)
+    _paths: dict[tuple[int, int], str] = msgspec.field(default_factory=dict)
     _hot_rows: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     @property
     def hot_rows(self) -> int:

@@ -5,9 +5,10 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 MAGIC = b"TSJ1"
 _HEAD = struct.Struct("<4sBII")
@@ -25,8 +26,7 @@ _SEARCH_BYTES = 1024 * 1024 * 1024
 """Checksum work spent on finding the next record after a damage, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """One frame as it came."""
 
     session: bytes
@@ -34,22 +34,19 @@ class Frame:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """The state before everything that follows."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RollCall:
+class RollCall(msgspec.Struct, frozen=True):
     """The sessions before everything that follows: who they are, what their series are called."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True):
     """Where reading had to stop or skip; what stood before was read, what stands whole after it too."""
 
     path: Path

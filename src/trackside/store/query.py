@@ -3,13 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
+import msgspec
 import numpy as np
 
 from trackside.errors import StoreError
@@ -110,7 +110,7 @@ class SeriesReader:
 
     def baked_now(self, query: SeriesQuery) -> BakedSeries:
         """One metric for a report, with every x axis. Blocks: for the query. Raises: StoreError."""
-        found = self._reduce(replace(query, all_axes=True))
+        found = self._reduce(msgspec.structs.replace(query, all_axes=True))
         table = found.table
         value, low, high = values_of(table, query.reduction)
         return BakedSeries(
@@ -144,7 +144,7 @@ class SeriesReader:
         for _attempt in range(ATTEMPTS):
             snapshot = self._snapshot()
             if self.unreadable:
-                snapshot = replace(
+                snapshot = msgspec.structs.replace(
                     snapshot, files=tuple(path for path in snapshot.files if path not in self.unreadable)
                 )
             try:

@@ -1,8 +1,9 @@
 """Where a crashed run goes on: which journal files still count, and from which state."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from trackside.errors import ProtocolError
 from trackside.store.folder import RunFolder, unlink_all
@@ -11,8 +12,7 @@ from trackside.store.numbering import span_of
 from trackside.wire import codec, messages
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The files of a run folder that count at one moment."""
 
     points: tuple[Path, ...]
@@ -23,8 +23,7 @@ class Layout:
     """Journal files that segments stand for already; a clean end or a rotation was cut short."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resumption:
+class Resumption(msgspec.Struct, frozen=True):
     """What a journal still holds beyond the segments."""
 
     checkpoint: bytes | None
@@ -80,7 +79,7 @@ def _without_points(frame: Frame) -> Frame:
     if not isinstance(message, messages.Points):
         return frame
     emptied = messages.Points(defs=message.defs, time=b"", step=b"", epoch=b"", width=b"", series=b"", value=b"")
-    return replace(frame, data=codec.encode(emptied, envelope.seq))
+    return msgspec.structs.replace(frame, data=codec.encode(emptied, envelope.seq))
 
 
 def _look_once(folder: RunFolder) -> Layout:

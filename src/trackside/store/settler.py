@@ -7,11 +7,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import duckdb
+import msgspec
 
 from trackside.store import records, segments
 from trackside.store.allocator import give_back
@@ -34,8 +34,7 @@ SMALL_ROWS = 500_000
 MEMORY_MB = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(msgspec.Struct, frozen=True):
     """A closed journal file whose content becomes Parquet."""
 
     number: int
@@ -46,8 +45,7 @@ class Settlement:
     """No journal file follows: it is kept for the state in it, unless the end is clean."""
 
 
-@dataclass(slots=True)
-class _End:
+class _End(msgspec.Struct):
     clean: bool
     deadline: float
 

@@ -1,7 +1,6 @@
 """A run folder as something to look at: finished, crashed, or still being written."""
 
 import threading
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +34,7 @@ from trackside.wire.documents import (
     RunDocument,
     SeriesAnswer,
 )
+from trackside.wire.ids import is_below
 
 T = TypeVar("T")
 
@@ -44,8 +44,7 @@ _DAMAGED = (duckdb.Error, msgspec.DecodeError, UnicodeDecodeError, LookupError, 
 ENDED = ("finished", "failed", "terminated")
 
 
-@dataclass(frozen=True, slots=True)
-class _Points:
+class _Points(msgspec.Struct, frozen=True):
     """What a folder's points were when it was last looked at."""
 
     layout: Layout
@@ -54,8 +53,7 @@ class _Points:
     unreadable: list[Path]
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(msgspec.Struct, frozen=True):
     """All that is answered from memory, of one look at the folder."""
 
     run: RunDocument
@@ -70,8 +68,7 @@ class _View:
     has_ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Records:
+class _Records(msgspec.Struct, frozen=True):
     """What lies beside the points."""
 
     epochs: list[EpochRecord]
@@ -153,7 +150,7 @@ class FolderSource:
                     table = PointTable(files=files, total=sum(row_counts(files)))
                     points = _Points(layout, table, JournalTail(table), unreadable)
                 points.tail.read(layout)
-                points = replace(points, layout=layout)
+                points = msgspec.structs.replace(points, layout=layout)
                 if look_at(self.folder).points == layout.points:  # else a journal file became a segment meanwhile
                     self._points = points
                     return points
@@ -187,7 +184,7 @@ class FolderSource:
         return self._view.run
 
     def ranks(self, path: str = "root") -> list[RankEntry]:
-        return [entry for entry in self._view.ranks if path == "root" or is_below(entry.path, path)]
+        return [entry for entry in self._view.ranks if is_below(entry.path, path)]
 
     def metrics(self) -> list[MetricEntry]:
         return self._view.metrics
@@ -196,7 +193,7 @@ class FolderSource:
         return self._view.epochs
 
     def resources(self, path: str, most: int = MAX_RECORDS) -> list[ResourceRecord]:
-        below = [record for record in self._view.resources if path == "root" or is_below(record.path, path)]
+        below = [record for record in self._view.resources if is_below(record.path, path)]
         count = len(below)
         return below if count <= most else [below[at * count // most] for at in range(most)]
 
@@ -276,11 +273,6 @@ def _text_of(path: Path) -> str | None:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def is_below(path: str, top: str) -> bool:
-    """Whether a path is `top` or lies below it."""
-    return path == top or path.startswith(top + "/")
 
 
 def rows_of(heat: HeatAnswer, ranks: set[int]) -> HeatAnswer:

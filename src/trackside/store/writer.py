@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -70,18 +69,17 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     commits: int = 0
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct):
     """What has come since the last turn of the thread, in order of its kind."""
 
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[Frame] = msgspec.field(default_factory=list)
     size_bytes: int = 0
-    durable: dict[bytes, int] = field(default_factory=dict)
+    durable: dict[bytes, int] = msgspec.field(default_factory=dict)
     rows: int = 0
-    events: list[EventRecord] = field(default_factory=list)
-    resources: list[ResourceRecord] = field(default_factory=list)
-    epochs: list[EpochRecord] = field(default_factory=list)
-    files: dict[Path, tuple[bytes, bool]] = field(default_factory=dict)
+    events: list[EventRecord] = msgspec.field(default_factory=list)
+    resources: list[ResourceRecord] = msgspec.field(default_factory=list)
+    epochs: list[EpochRecord] = msgspec.field(default_factory=list)
+    files: dict[Path, tuple[bytes, bool]] = msgspec.field(default_factory=dict)
     """Content, and whether it is for this user only."""
     checkpoint: bytes | None = None
     since: tuple[float, float] | None = None

@@ -1,8 +1,8 @@
 """Points as numpy columns, for the controller's side only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -12,8 +12,7 @@ from trackside.wire.messages import Points
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PointBatch:
+class PointBatch(msgspec.Struct, frozen=True):
     """Values of any number of ranks, one row a value; all columns have the same length."""
 
     metric: npt.NDArray[np.int32]
@@ -31,8 +30,7 @@ class PointBatch:
         return len(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class PointColumns:
+class PointColumns(msgspec.Struct, frozen=True):
     """One `Points` message, unpacked to a row a value; `series` are still the session's own ids."""
 
     series: npt.NDArray[np.uint32]

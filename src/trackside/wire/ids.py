@@ -47,6 +47,11 @@ def rank_path(host: str, rank: int) -> str:
     return f"{host_path(host)}/rank{rank}"
 
 
+def is_below(path: str, scope: str) -> bool:
+    """Whether `path` is `scope` or lies below it."""
+    return scope == ROOT_PATH or path == scope or path.startswith(f"{scope}/")
+
+
 def rank_label(host: str | None, rank: int, local_rank: int | None) -> str:
     """Label of a rank, `host:lr=<local rank> gr=<global rank>`; `gr=<global rank>` when its place is unknown."""
     if host is None or local_rank is None:

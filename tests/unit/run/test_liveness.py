@@ -1,7 +1,6 @@
 """Who is alive, who is late, who is lost, and how a run ends."""
 
-from dataclasses import replace
-
+import msgspec
 import numpy as np
 import pytest
 
@@ -247,7 +246,7 @@ def test_b33_of_one_rank_the_last_by_sequence_is_the_last_whatever_its_clock_sai
     play.metric(0, "loss")
     for step, time, value in ((1, WALL + 500, 1.0), (2, WALL - 500, 2.0)):
         one = batch([(0, 0, step, value)])
-        play.do(inputs.PointsArrived(replace(one, time=np.array([time]))))
+        play.do(inputs.PointsArrived(msgspec.structs.replace(one, time=np.array([time]))))
     assert play.machine.last_values() == [("loss", 0, "a", 2.0)]
     assert play.machine.metric_entries()[0].last == 2.0
 

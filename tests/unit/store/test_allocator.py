@@ -21,3 +21,32 @@ def test_what_was_freed_between_things_that_are_kept_goes_back(python: str) -> N
     by_itself, after = map(int, done.stdout.split())
     assert by_itself < 60e6
     assert after > 90e6
+
+
+LARGE = """
+import sys
+import psutil
+from trackside.store.allocator import map_large_blocks
+
+process = psutil.Process()
+if sys.argv[1:]:
+    map_large_blocks()
+first = bytearray(24_000_000)
+del first  # glibc takes what is smaller from its arenas from now on
+larges, smalls = [], []
+for _ in range(100):
+    larges.append(bytearray(b"x") * 1_000_000)
+    smalls.append(bytes(2000))
+full = process.memory_info().rss
+del larges
+print(full - process.memory_info().rss)
+"""
+
+
+def test_large_blocks_go_back_at_once_whatever_small_ones_lie_between(python: str) -> None:
+    by_itself, mapped = (
+        int(subprocess.run([python, "-c", LARGE, *how], capture_output=True, text=True, timeout=60, check=True).stdout)
+        for how in ([], ["mapped"])
+    )
+    assert by_itself < 20e6
+    assert mapped > 90e6

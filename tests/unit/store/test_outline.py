@@ -1,8 +1,8 @@
 """A chart of everything from outlines says what the points themselves say."""
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -90,7 +90,9 @@ def test_what_an_outline_says_is_what_the_points_say(shelf: Shelf, zoom, points,
     start, end = zoom if zoom is not None else (None, None)
     if zoom is not None and x == "time":
         start, end = 1.7e9 + start / 4, 1.7e9 + end / 4
-    query = replace(LOSS, x=x, start=start, end=end, points=points, ranks=ranks, reduction=reduction, origin=1.7e9)
+    query = msgspec.structs.replace(
+        LOSS, x=x, start=start, end=end, points=points, ranks=ranks, reduction=reduction, origin=1.7e9
+    )
     assert_same(shelf.ask(query, outlined=True), shelf.ask(query, outlined=False))
 
 

@@ -4,7 +4,6 @@ import math
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import pstdev
 
@@ -46,7 +45,7 @@ class Shelf:
         self.reader = SeriesReader(self.table.snapshot)
 
     def ask(self, **options: object) -> SeriesAnswer:
-        return self.reader.series_now(replace(LOSS, **options))
+        return self.reader.series_now(msgspec.structs.replace(LOSS, **options))
 
 
 @pytest.fixture
@@ -317,7 +316,7 @@ def test_a_reader_that_asks_all_the_time_never_sees_a_gap_or_a_double(folder: Ru
     def ask() -> None:
         while not over.is_set():
             least = logged[0]
-            answer = reader.series_now(replace(LOSS, points=20_000))
+            answer = reader.series_now(msgspec.structs.replace(LOSS, points=20_000))
             if answer.x != list(range(len(answer.x))) or set(answer.count) - {1} or len(answer.x) < least:
                 wrong.append((least, len(answer.x)))
 
@@ -346,7 +345,7 @@ def test_a_merge_in_the_middle_of_a_query(shelves, tmp_path) -> None:
     stale = shelf.table.snapshot()
     for path in stale.files:
         path.unlink()
-    fresh = replace(stale, files=(merged,))
+    fresh = msgspec.structs.replace(stale, files=(merged,))
     answers = iter([stale, fresh])
     reader = SeriesReader(lambda: next(answers))
     assert reader.series_now(LOSS).mean == [1.0, 2.0]
@@ -388,5 +387,5 @@ def test_a_curve_for_the_report_has_every_axis(shelves, tmp_path, way) -> None:
     assert baked.time == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
     assert baked.mean == [1.0, "NaN", 3.0, 4.0, 5.0]
     assert (baked.count, baked.total_points, baked.non_finite) == ([1] * 5, 5, [(1, "NaN")])
-    halved = shelf.reader.baked_now(replace(LOSS, points=3))
+    halved = shelf.reader.baked_now(msgspec.structs.replace(LOSS, points=3))
     assert (halved.step, halved.max) == ([0, 2, 4], [1.0, 4.0, 5.0])

@@ -1,7 +1,6 @@
 """Whatever one point says is in the chart of any part of its run, however it is stored and however few entries are asked for."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 
 import msgspec
@@ -92,7 +91,7 @@ def test_every_spike_is_seen_at_every_zoom(
     shift, pace = {"step": (0.0, 1.0), "time": (BEGAN, PACE_S), "relative": (600.0, PACE_S)}[x]
     limits = {"start": first * pace + shift, "end": last * pace + shift} if zoom else {}
     query = SeriesQuery("loss", "root", ranks, x, points=points, reduction=reduction, origin=BEGAN - 600.0)
-    answer = reader.series_now(replace(query, **limits))
+    answer = reader.series_now(msgspec.structs.replace(query, **limits))
     assert 0 < len(answer.x) <= points
     assert len(msgspec.json.encode(answer)) < 100_000
     table = VALUES[sorted(ranks)] if ranks else VALUES

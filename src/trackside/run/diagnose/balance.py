@@ -1,8 +1,8 @@
 """The batch's shares: who has how much of it, and which split would equalise the ranks' times."""
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from trackside.run.diagnose.blame import Judgement
@@ -20,8 +20,7 @@ EVEN_SPEED = math.log(1.2)
 SURE_ERRORS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
+class Balance(msgspec.Struct, frozen=True):
     """Shares as they are and as they should be; all columns in the order of `ranks`."""
 
     ranks: list[int]

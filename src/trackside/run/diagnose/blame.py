@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from trackside.run.diagnose.entries import Array
@@ -43,8 +43,7 @@ BLURRED = "step"
 """The phase that holds work and waiting alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class Behind:
+class Behind(msgspec.Struct, frozen=True):
     """A rank that is behind its peers."""
 
     rank: int

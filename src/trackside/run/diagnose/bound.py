@@ -1,8 +1,8 @@
 """What the job as a whole waits for most."""
 
-from dataclasses import dataclass
 from operator import itemgetter
 
+import msgspec
 import numpy as np
 
 from trackside.run.diagnose.blame import OTHERS, own_times
@@ -20,8 +20,7 @@ CROWDED = 0.1
 """Part of the step in which ranks wait for a free core that is worth a word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Where the time of a step goes, over the latest blocks."""
 
     step_seconds: float | None

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from trackside.run.diagnose.entries import Array
@@ -20,8 +20,7 @@ STANDS_OUT = 2.0
 """A rank that waits so many times as long as the others of its host is named: it may be tied to a busy core."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoreWaits:
+class CoreWaits(msgspec.Struct, frozen=True):
     """How long the ranks of one host wait for a core, in the mean of the latest steps."""
 
     seconds: float

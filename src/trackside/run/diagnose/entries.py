@@ -1,9 +1,9 @@
 """`StepTimes` of many ranks, joined into columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,8 +19,7 @@ LONGEST_S = 1e9
 _UNKNOWN = np.float64(np.nan).tobytes()
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(msgspec.Struct, frozen=True):
     """Entries of any ranks, in the order in which they came; all columns have the same length."""
 
     phases: tuple[str, ...]
@@ -47,7 +46,7 @@ class Entries:
 
     def at(self, places: Array) -> "Entries":
         """The entries of these places, or where a mask is true."""
-        columns = {field.name: getattr(self, field.name)[places] for field in fields(self) if field.name != "phases"}
+        columns = {name: getattr(self, name)[places] for name in self.__struct_fields__ if name != "phases"}
         return Entries(self.phases, **columns)
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import statistics
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -125,8 +124,7 @@ class MemoryTrace(msgspec.Struct):
         return times, values, known
 
 
-@dataclass(frozen=True, slots=True)
-class Leak:
+class Leak(msgspec.Struct, frozen=True):
     """Growth with what it leads to."""
 
     rank: int

@@ -1,8 +1,8 @@
 """Robust statistics: what the others needed for the same steps, how noisy that is, and whether a rank stands out."""
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from trackside.run.diagnose.entries import Array
@@ -48,8 +48,7 @@ def column_medians(values: Array) -> Array:
     return np.where(known > 0, (low + high) / 2, np.nan)
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(msgspec.Struct, frozen=True):
     """How much a rank's relative time varies from block to block."""
 
     spread: Array
@@ -100,8 +99,7 @@ def bound_of(noise: Noise) -> Array:
     return LASTING + CLIP * noise.spread
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(msgspec.Struct, frozen=True):
     """Means of the latest blocks on every scale; scales times rows."""
 
     scales: list[int]

@@ -1,8 +1,8 @@
 """The latest steps of every rank, a row a rank and a cell a block of steps, so that ranks can be compared step by step."""
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -254,8 +254,7 @@ class StepWindow:
         return np.asarray(self._ended[np.ix_(rows, ids % self._width)])
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(msgspec.Struct, frozen=True):
     """Blocks of some ranks side by side."""
 
     window: StepWindow

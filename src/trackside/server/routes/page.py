@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from trackside.server.answers import AnswerError, accepts_gzip
-from trackside.server.assets import INDEX, Asset
+from trackside.server.assets import Asset
+from trackside.server.built import INDEX
 
 PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
 """What may stand in front of the page: the path of a URL, and never the name of another host."""

@@ -11,6 +11,7 @@ from trackside.run import gauges
 from trackside.run.tree import tree_of
 from trackside.server import answers
 from trackside.server.answers import AnswerError
+from trackside.server.encoding import encode
 from trackside.server.hub import Hub
 from trackside.server.paths import known_path
 from trackside.server.routes.series import read_points
@@ -49,7 +50,7 @@ class RunRoutes:
     async def _begin_tree(self) -> Callable[[], bytes]:
         values = await self._source.last_values()
         ranks, metrics = self._source.ranks(), self._source.metrics()
-        return lambda: answers.encode(tree_of(ranks, metrics, values))
+        return lambda: encode(tree_of(ranks, metrics, values))
 
     async def metrics(self, request: Request) -> Response:
         return await answers.json(request, self._source.metrics())
@@ -68,7 +69,7 @@ class RunRoutes:
         path = known_path(self._source, request.query_params.get("path", "root"))
         points = read_points(request.query_params.get("points"))
         records = self._source.resources(path, gauges.MOST_SAMPLES)
-        content = await asyncio.to_thread(lambda: answers.encode(gauges.gauges_of(records, points)))
+        content = await asyncio.to_thread(lambda: encode(gauges.gauges_of(records, points)))
         return await answers.body(request, content, "application/json")
 
     async def heat(self, request: Request) -> Response:

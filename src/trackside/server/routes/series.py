@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from trackside.server import answers
 from trackside.server.answers import AnswerError
+from trackside.server.encoding import encode
 from trackside.server.paths import known_path
 from trackside.server.tally import Tally
 from trackside.sinks.protocol import RunSource
@@ -86,7 +87,7 @@ class SeriesRoute:
                 f"This run has no values of a metric {question.metric[:200]!r} at {question.path[:200]!r}; "
                 "see api/v1/metrics for those it has.",
             ) from missing
-        content = answers.encode(answer)
+        content = encode(answer)
         self._keep(question, content)
         return content
 

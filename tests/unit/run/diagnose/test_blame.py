@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import numpy as np
 import pytest
 
@@ -146,7 +145,7 @@ def test_what_comes_behind_the_last_collective_is_found_one_step_before() -> Non
             table["wall"][waits, 1:] += 1.0
             seconds[waits, 1:, PHASES.index("collective")] += 1.0
             own, wall = table["own"].reshape(-1), table["wall"].reshape(-1)
-            return replace(known, own=own, wall=wall, seconds=seconds.reshape(-1, len(PHASES)))
+            return msgspec.structs.replace(known, own=own, wall=wall, seconds=seconds.reshape(-1, len(PHASES)))
 
     watch = Watch(Behind(ranks=4, seed=8, pause_chance=0.0)).watch(220)
     assert watch.kinds() == {("slow step", 0, "rest")}
@@ -205,7 +204,7 @@ def test_unknown_times_are_not_guessed() -> None:
         def steps(self, count: int) -> Entries:
             known = super().steps(count)
             nothing = np.full(len(known), np.nan)
-            return replace(known, own=nothing, seconds=np.full_like(known.seconds, np.nan))
+            return msgspec.structs.replace(known, own=nothing, seconds=np.full_like(known.seconds, np.nan))
 
     watch = Watch(Blurred(ranks=4, seed=1, faults=[slower(1, "data", 2.0, 0)])).watch(100)
     assert watch.said == []
@@ -222,7 +221,7 @@ def test_what_is_known_of_the_phases_is_compared() -> None:
         def steps(self, count: int) -> Entries:
             known = super().steps(count)
             seconds = np.where(np.array(PHASES) == "data", known.seconds, np.nan)
-            return replace(known, own=np.full(len(known), np.nan), seconds=seconds)
+            return msgspec.structs.replace(known, own=np.full(len(known), np.nan), seconds=seconds)
 
     watch = Watch(Half(ranks=4, seed=1, faults=[slower(1, "data", 1.0, 30)])).watch(100)
     assert watch.kinds() == {("data starvation", 1, "data")}
