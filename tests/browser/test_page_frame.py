@@ -209,6 +209,19 @@ def test_a_job_that_was_asked_to_end_says_who_does_so(eight: Fleet, page: Page, 
     witness.errors.clear()  # refused connections are logged by the browser itself
 
 
+def test_a_job_that_somebody_stopped_says_so(eight: Fleet, page: Page, witness: Witness) -> None:
+    train(eight)
+    page.goto(eight.url)
+    expect(page.get_by_role("group", name="Time left")).not_to_contain_text("unknown")
+    eight.tell(messages.JobEnded(time=time.time(), signal="SIGINT"))
+    for rank in range(8):
+        kill(eight, rank, "SIGINT")
+    eight.tell(messages.Goodbye(time=time.time()))
+    notice = page.get_by_role("note").filter(has_text="The run was stopped with Ctrl-C (SIGINT).")
+    expect(notice).to_be_visible()
+    witness.errors.clear()  # refused connections are logged by the browser itself
+
+
 def test_a_lost_link_makes_no_claim_about_now(fleet: Fleet, page: Page, witness: Witness) -> None:
     train(fleet)
     comes_to(fleet, page, "disconnected")

@@ -61,7 +61,7 @@ ENDINGS = {
     "SystemExit(3)": Program("train(100); raise SystemExit(3)", "failed", "exited with code 3"),
     "SystemExit(text)": Program("train(100); raise SystemExit('enough')", "failed", "exited with code 1"),
     "exception": Program("train(100); raise KeyError('mine')", "failed", "exited with code 1"),
-    "KeyboardInterrupt": Program("train(100); raise KeyboardInterrupt", "terminated", "was killed by SIGINT"),
+    "KeyboardInterrupt": Program("train(100); raise KeyboardInterrupt", "terminated", "stopped with Ctrl-C (SIGINT)"),
     "SIGTERM": Program(
         "train(100); time.sleep(0.4); os.kill(os.getpid(), signal.SIGTERM)", "terminated", "was killed by SIGTERM"
     ),

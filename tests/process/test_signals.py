@@ -139,6 +139,37 @@ def test_b11_d40_ctrl_c_is_no_failure(start: Start) -> None:
     assert kept(job) == {0: LOGGED}
 
 
+STUBBORN = """
+    import signal, time, trackside
+    mon = trackside.Monitor()
+    for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)
+    mon.log({"loss": 0.0})
+    assert mon._runtime._link.connected.wait(60)
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("code", [PATIENT, STUBBORN])
+def test_ctrl_c_under_the_launcher_is_said_once_as_what_it_is_and_twice_kills(start: Start, code: str) -> None:
+    job = start(code, *TRACKSIDE, "run", "--nproc-per-node", "2", "--port", "0")
+    all_ready(job, 2)
+    job.kill(sig=signal.SIGINT)
+    wait_for(lambda: "  stopping   with Ctrl-C; once more kills the ranks\n" in job.stderr, 30, "that it is heard")
+    if code == STUBBORN:
+        job.kill(sig=signal.SIGINT)
+    assert job.wait() == 128 + signal.SIGINT
+    document = ended_run(job)
+    assert (document["state"], document["state_detail"]) == ("terminated", "stopped with Ctrl-C (SIGINT)")
+    own = [line for line in job.stderr.splitlines() if line.startswith("  ")]
+    assert [line.split()[0] for line in own if "verdict" not in line] == (
+        ["dashboard", "stopping", "stopping", "stopped", "report"]
+        if code == STUBBORN
+        else ["dashboard", "stopping", "stopped", "report"]
+    )
+    assert document["warnings"] == []
+
+
 def test_b11_without_finish_a_whole_run_is_finished_and_complete(start: Start) -> None:
     code = """
         import trackside

@@ -41,7 +41,9 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     if run.started_at:
         with contextlib.suppress(ValueError, OverflowError, OSError):  # no year that there is
             started = datetime.fromtimestamp(run.started_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    state = f"{run.state} (open)" if run.open else run.state
+    by_hand = (run.state_detail or "").startswith("stopped ")
+    word = "stopped" if by_hand else run.state
+    state = f"{word} (open)" if run.open else word
     cells = (
         started,
         run.name,

@@ -2,12 +2,14 @@
 
 What is leaned on, of torch 2.13: `torch.distributed.run.run(args)` does all that torchrun does and builds
 `launcher.api.LocalElasticAgent` by that name; the agent calls `_rendezvous` and `_start_workers` (which every agent has
-to define) for each generation, and `_restart_workers` for all but the first; a `LogsSpecs` is asked, in `reify(envs)`, where each rank's streams go, and may add to
+to define) for each generation, `_restart_workers` for all but the first, and `_shutdown` while it handles the
+`SignalException` that a signal to it has become; a `LogsSpecs` is asked, in `reify(envs)`, where each rank's streams go, and may add to
 each rank's environment. The name is replaced by a subclass in this process, which is ours; no rank notices.
 """
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,6 +53,10 @@ class Observer(Protocol):
 
     def generation_ending(self) -> None:
         """The ranks that still run are going to be ended, so that all can be started again."""
+        ...
+
+    def stopping(self, signal: str, *, at_once: bool) -> None:
+        """The launcher got a signal, and is going to pass it on to all ranks; `at_once`: the second Ctrl-C, and kill them."""
         ...
 
     def generation_ended(self) -> None:
@@ -122,6 +128,7 @@ def _observed(observer: Observer, line_prefix: str) -> Iterator[None]:
             if isinstance(kwargs.get("logs_specs"), LogsSpecs):
                 kwargs["logs_specs"] = _ObservedLogs(kwargs["logs_specs"], observer)
             kwargs["log_line_prefix_template"] = kwargs.get("log_line_prefix_template") or line_prefix
+            self._asked: list[signal.Signals] = []
             super().__init__(*args, **kwargs)
 
         def _rendezvous(self, worker_group: Any) -> None:
@@ -132,6 +139,14 @@ def _observed(observer: Observer, line_prefix: str) -> Iterator[None]:
         def _restart_workers(self, worker_group: Any) -> None:
             observer.generation_ending()
             super()._restart_workers(worker_group)
+
+        def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, *args: Any, **kwargs: Any) -> None:
+            if isinstance(asked := sys.exception(), SignalException):  # else it is the usual end
+                self._asked.append(asked.sigval)
+                at_once = self._asked.count(signal.SIGINT) > 1
+                observer.stopping(asked.sigval.name, at_once=at_once)
+                death_sig = signal.SIGKILL if at_once else death_sig
+            super()._shutdown(death_sig, *args, **kwargs)
 
         def _start_workers(self, worker_group: Any) -> dict[int, Any]:
             started: dict[int, Any] = super()._start_workers(worker_group)

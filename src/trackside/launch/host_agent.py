@@ -85,6 +85,11 @@ class HostAgent:
         """The launcher ends the ranks that still run, to start all again. Blocks: never."""
         self._restarting = True
 
+    def stopping(self, signal: str) -> None:
+        """A signal ends the job: what the ranks come to now is no failure. Blocks: never."""
+        if self._link is not None:
+            self._link.send(messages.JobEnded(time=time.time(), signal=signal))
+
     def first_failure(self) -> Exit | None:
         """How the first rank ended, of the last generation, that did not end well; None while none has."""
         failure = self._first_failure

@@ -116,6 +116,12 @@ class Job:
         """Their end by SIGTERM is no failure."""
         self._agent.generation_ending()
 
+    def stopping(self, signal: str, *, at_once: bool) -> None:
+        """The ranks end because they were asked to."""
+        self._agent.stopping(signal)
+        how = "with Ctrl-C; once more kills the ranks" if signal == "SIGINT" else f"by {signal}"
+        self._terminal.entry("stopping", "the ranks are killed" if at_once else how)
+
     def generation_ended(self) -> None:
         """What ended ranks wrote is shown to its end."""
         self._output.end_generation()
@@ -213,7 +219,7 @@ class Job:
             return
         document, has_report = found
         if document is not None:
-            self._terminal.entry(str(document["state"]), _end_text(document))
+            self._terminal.entry(*_end_entry(document))
             for line in _verdict_lines(document, folder):
                 self._terminal.line(line)
         if has_report:
@@ -271,8 +277,11 @@ def _run_document(folder: Path) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and "state" in document else None
 
 
-def _end_text(document: Mapping[str, Any]) -> str:
+def _end_entry(document: Mapping[str, Any]) -> tuple[str, str]:
+    """How it ended, in a word, and after how long."""
+    word, detail = str(document["state"]), document.get("state_detail") or ""
+    if detail.startswith("stopped "):  # by the user's own hand
+        word, detail = "stopped", detail.removeprefix("stopped ")
     seconds = document.get("elapsed_seconds")
     took = f"after {duration_text(seconds)}" if isinstance(seconds, int | float) else ""
-    detail = document.get("state_detail")
-    return f"{took}, {detail}" if took and detail else detail or took
+    return word, ", ".join(filter(None, (took, detail)))

@@ -52,7 +52,7 @@ def _times(run: Run) -> Iterator[tuple[object, str]]:
 
 
 def _times_of(rank: Rank) -> Iterator[tuple[object, str]]:
-    for name in ("seen", "sampled_at", "own_sample_at", "ended_at"):
+    for name in ("seen", "sampled_at", "own_sample_at", "ended_at", "untold_since"):
         yield rank, name
     for progress in rank.progress:
         yield progress, "mono"

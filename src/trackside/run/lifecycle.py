@@ -4,22 +4,22 @@ from typing import Literal
 
 from trackside.run.epochs import publish_rest
 from trackside.run.events import raise_event
+from trackside.run.failures import STOP_SIGNALS, end_words, first_to_fail, tell_all
 from trackside.run.inputs import Moment, StopAsked
-from trackside.run.liveness import end_words
 from trackside.run.outputs import CompleteRun, Instruction, PublishRun
 from trackside.run.state import Rank, Run
 from trackside.run.topology import ranks_in_order
 from trackside.wire import messages
 
 RunOutcome = Literal["finished", "failed", "terminated"]
-STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+BY_HAND = "stopped with Ctrl-C (SIGINT)"
 
 
-def end_job(run: Run, message: messages.JobEnded) -> list[Instruction]:
-    """A launcher says how the job ended; of several hosts' launchers the worst word counts."""
+def end_job(run: Run, message: messages.JobEnded, now: Moment) -> list[Instruction]:
+    """A launcher says how the job ended, or that a signal ends it; of several hosts' launchers the worst word counts."""
     if run.job is None or (run.job.signal is None and (message.signal or (message.exit_code or 0) > 0)):
         run.job = message
-    return [PublishRun()]
+    return [*tell_all(run, now), PublishRun()]
 
 
 def lose_launcher(run: Run, now: Moment) -> list[Instruction]:
@@ -56,9 +56,10 @@ def check_end(run: Run, now: Moment) -> list[Instruction]:
     if not (is_again or _is_over(run, now)):
         return out
     run.completed = True
+    out += tell_all(run, now)
     run.state, run.state_detail = _outcome(run)
     if is_again:
-        return [PublishRun(), CompleteRun()]
+        return [*out, PublishRun(), CompleteRun()]
     run.ended_wall, run.ended_mono = now.wall, now.mono
     text = run.state if run.state_detail is None else f"{run.state}: {run.state_detail}"
     return [*out, *publish_rest(run, now), *raise_event(run, now, "finish", text), PublishRun(), CompleteRun()]
@@ -128,14 +129,18 @@ def _outcome(run: Run) -> tuple[RunOutcome, str | None]:
 def _terminated(run: Run) -> str | None:
     """Which signal asked the job to end, and whom; None where none did."""
     if run.job is not None:
+        if run.job.signal == "SIGINT":
+            return BY_HAND
         return f"the launcher was ended by {run.job.signal}" if run.job.signal in STOP_SIGNALS else None
-    culprit = _first_to_fail(run)
+    culprit = first_to_fail(run)
+    if culprit is not None and culprit.signal == "SIGINT" and not run.settings.launched:
+        return BY_HAND
     return end_words(culprit) if culprit is not None and culprit.signal in STOP_SIGNALS else None
 
 
 def _failure(run: Run) -> str | None:
     """What went wrong, or None: the first rank that failed by itself, else the launcher, else who was lost."""
-    if (culprit := _first_to_fail(run)) is not None:
+    if (culprit := first_to_fail(run)) is not None:
         failed = (rank for rank in run.ranks.values() if rank.state == "failed" and rank is not culprit)
         others = sum(rank.signal != "SIGTERM" for rank in failed)
         return end_words(culprit) + (f"; {others} more failed" if others else "")
@@ -151,9 +156,3 @@ def _failure(run: Run) -> str | None:
         return "the launcher died, and without it nobody can say how the ranks ended"
     names = ", ".join(f"rank {rank.rank}" for rank in lost[:5]) + (" …" if len(lost) > 5 else "")
     return f"{names} never spoke again"
-
-
-def _first_to_fail(run: Run) -> Rank | None:
-    """Whose end the others followed; whoever was asked to end only followed."""
-    failed = (rank for rank in ranks_in_order(run) if rank.state == "failed")
-    return min(failed, key=lambda rank: (rank.signal == "SIGTERM", rank.ended_at or 0.0), default=None)

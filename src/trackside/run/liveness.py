@@ -1,6 +1,7 @@
 """Signs of life: late, lost, back, gone."""
 
 from trackside.run.events import clear_event, raise_event
+from trackside.run.failures import is_asked, note_failure
 from trackside.run.inputs import Moment, ProcessGone
 from trackside.run.outputs import Instruction, PublishRun
 from trackside.run.state import Rank, Run, Session
@@ -118,6 +119,7 @@ def exit_worker(run: Run, message: messages.WorkerExited, now: Moment) -> list[I
     if rank is None or rank.generation != message.generation:
         return []
     rank.exit_code, rank.signal = message.exit_code, message.signal
+    rank.follows = message.for_restart or _follows(run, rank)
     owner = run.sessions.get(rank.session) if rank.session is not None else None
     if owner is not None:
         owner.gone = True
@@ -134,45 +136,19 @@ def end_rank(run: Run, rank: Rank, *, clean: bool, now: Moment, is_expected: boo
     path = path_of(rank)
     out = clear_event(run, "rank lost", path)
     if clean:
+        rank.untold_since = None
         out += clear_event(run, "rank failed", path)
-    elif not (is_expected or _is_expected(run, rank)):
-        out += _say_failed(run, rank, now, is_known=was_failed)
+    elif is_expected or is_asked(run, rank):
+        rank.untold_since = None
+    else:
+        out += note_failure(run, rank, now, is_known=was_failed)
     return [*out, *elect_samplers(run, rank.host), PublishRun()]
 
 
-def _say_failed(run: Run, rank: Rank, now: Moment, *, is_known: bool) -> list[Instruction]:
-    """One event; what is learnt later (the exit code after the exception) is said in the same one."""
-    step = "no step" if rank.step is None else f"last step {rank.step:,}"
-    return raise_event(
-        run,
-        now,
-        "rank failed",
-        f"{end_words(rank)}, {step}",
-        severity="warn" if rank.signal == "SIGTERM" else "critical",
-        path=path_of(rank),
-        count=0 if is_known else 1,
-        step=rank.step,
-        active=True,
-    )
-
-
-def end_words(rank: Rank) -> str:
-    """How a rank ended, for people: `rank 5 on gpu-02 was killed by SIGKILL`."""
-    who = f"rank {rank.rank}" + (f" on {rank.host}" if rank.host else "")
-    if rank.signal:
-        return f"{who} was killed by {rank.signal}"
-    if rank.exit_code is not None:
-        return f"{who} exited with code {rank.exit_code}"
-    return f"{who} ended with an exception" if rank.raised else f"{who} ended without a word"
-
-
-def _is_expected(run: Run, rank: Rank) -> bool:
-    """Whether the launcher ended it because of another's failure, or somebody asked for the end."""
-    if rank.signal != "SIGTERM":
-        return False
-    return run.stop_reason is not None or any(
-        other.state == "failed" and other is not rank for other in run.ranks.values()
-    )
+def _follows(run: Run, rank: Rank) -> bool:
+    """Whether a launcher may have ended it for another's failure: then another's process has ended before."""
+    others = (other for other in run.ranks.values() if other is not rank and other.state == "failed")
+    return any(other.exit_code is not None or other.signal for other in others)
 
 
 def say_goodbye(run: Run, session: bytes, message: messages.Goodbye, now: Moment) -> list[Instruction]:
@@ -198,6 +174,7 @@ def lose_process(run: Run, gone: ProcessGone, now: Moment) -> list[Instruction]:
     if rank is None or rank.exit_code is not None or rank.signal or (run.settings.launched and not run.launcher_gone):
         return elect_samplers(run, known.host)
     rank.exit_code, rank.signal = gone.exit_code, gone.signal
+    rank.follows = True  # for all that is known: whose end was noticed first may not have been the first
     ends_well = gone.exit_code == 0 or (is_told and not rank.raised and gone.signal is None and gone.exit_code is None)
     return end_rank(run, rank, clean=ends_well, now=now)
 

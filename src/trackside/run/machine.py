@@ -10,6 +10,7 @@ from trackside.run import (
     clocks,
     description,
     epochs,
+    failures,
     inputs,
     lifecycle,
     liveness,
@@ -179,7 +180,8 @@ class RunMachine:
 
     def _session_opened(self, event: inputs.SessionOpened, now: Moment) -> list[Instruction]:
         self._begin_no_later_than(now.mono - event.hello.uptime_seconds)
-        return self._own_wish(now) + topology.open_session(self.state, event.hello, now)
+        told = failures.tell_before(self.state, event.hello.identity, now)
+        return self._own_wish(now) + told + topology.open_session(self.state, event.hello, now)
 
     def _begin_no_later_than(self, mono: float) -> None:
         """A run began with its first session, which may have had to start the controller first."""
@@ -207,7 +209,7 @@ class RunMachine:
         if state.completed:
             return []
         state.may_restart = event.may_restart
-        out = self._own_wish(now) + liveness.check_silence(state, now)
+        out = self._own_wish(now) + failures.tell_due(state, now) + liveness.check_silence(state, now)
         pace.note_step(state, now)
         out += epochs.publish_complete(state, now)
         out += self.diagnoser.tick(state, now)
@@ -287,7 +289,8 @@ class RunMachine:
         return [*out, *(pages.wish(state, None, port, now) if was_asked else ()), PublishRun()]
 
     def _job_started_again(self, event: inputs.JobStartedAgain, now: Moment) -> list[Instruction]:
-        return again.start_again(self.state, event, now) + self._own_wish(now)
+        told = failures.tell_all(self.state, now)
+        return told + again.start_again(self.state, event, now) + self._own_wish(now)
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -377,7 +380,8 @@ class RunMachine:
         return liveness.say_goodbye(self.state, session, message, now)
 
     def _worker_started(self, session: bytes, message: messages.WorkerStarted, now: Moment) -> list[Instruction]:
-        return topology.start_worker(self.state, session, message, now)
+        told = failures.tell_before(self.state, message.identity, now)
+        return told + topology.start_worker(self.state, session, message, now)
 
     def _worker_exited(self, session: bytes, message: messages.WorkerExited, now: Moment) -> list[Instruction]:
         return liveness.exit_worker(self.state, message, now)
@@ -391,7 +395,7 @@ class RunMachine:
         return out
 
     def _job_ended(self, session: bytes, message: messages.JobEnded, now: Moment) -> list[Instruction]:
-        return lifecycle.end_job(self.state, message)
+        return lifecycle.end_job(self.state, message, now)
 
     def _metric_appeared(self, event: inputs.MetricAppeared, now: Moment) -> list[Instruction]:
         return metrics.define_metric(self.state, event)

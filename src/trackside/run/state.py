@@ -88,6 +88,10 @@ class Rank(msgspec.Struct, kw_only=True):
     ended_at: Mono | None = None
     raised: bool = False
     """Its script ended with an exception, by its own word."""
+    follows: bool = False
+    """Whether its process ended when another's had failed: a launcher may have ended it."""
+    untold_since: Mono | None = None
+    """Since when its failure waits to be told."""
     non_finite: int = 0
     dropped_points: int = 0
 

@@ -319,6 +319,7 @@ def bind_session(run: Run, rank: Rank, session: bytes, now: Moment) -> list[Inst
     out: list[Instruction] = []
     if rank.is_over:
         rank.state, rank.raised, rank.ended_at = "alive", False, None
+        rank.untold_since = None
         out = clear_event(run, "rank failed", path_of(rank))
     rank.session, rank.monitored = session, True
     if not newcomer.may_sample:

@@ -191,3 +191,14 @@ def test_without_a_controller_exits_are_still_known(ranks: Ranks) -> None:
     eventually(lambda: agent.first_failure() == Exit(exit_code=7))
     agent.settle()
     agent.end(7, None)
+
+
+def test_a_signal_to_the_launcher_is_told_before_ranks_end_of_it(agent: HostAgent, notes: Notes, ranks: Ranks) -> None:
+    agent.workers_started([ranks.start(0)])
+    eventually(lambda: len(notes.of(messages.WorkerStarted)) == 1)
+    agent.stopping("SIGINT")
+    ranks.processes[0].terminate()
+    eventually(lambda: len(exits(notes)) == 1)
+    said = [m for m in notes.sent if isinstance(m, (messages.JobEnded, messages.WorkerExited))]
+    assert [type(m) for m in said] == [messages.JobEnded, messages.WorkerExited]
+    assert notes.of(messages.JobEnded)[0].signal == "SIGINT"

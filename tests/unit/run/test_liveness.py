@@ -304,6 +304,8 @@ def test_an_asked_for_end_is_no_critical_event() -> None:
     agent = play.agent()
     play.hello(0, world=1)
     play.tell(agent, exited(0, signal="SIGTERM"))
+    assert play.events("rank failed") == []  # the launcher may say in a moment that it was all of them
+    play.wait(1)
     assert [event.severity for event in play.events("rank failed")] == ["warn"]
 
 
@@ -356,7 +358,7 @@ def test_d40_ctrl_c_is_said_by_the_script_itself() -> None:
     play = Play()
     play.tell(play.hello(0, world=1), messages.Goodbye(time=1.0, clean=False, signal="SIGINT"))
     play.wait(0.2)
-    assert (play.run.state, play.run.state_detail) == ("terminated", "rank 0 on a was killed by SIGINT")
+    assert (play.run.state, play.run.state_detail) == ("terminated", "stopped with Ctrl-C (SIGINT)")
 
 
 def test_b11_a_controller_that_is_asked_to_end_waits_a_moment_for_ranks_that_end_too() -> None:

@@ -32,8 +32,7 @@ export function takenAlong(rank: RankEntry, run: RunDocument | null, culprit: Cu
 
 /** Why a job that was asked to end may have been; empty when nobody can tell. */
 export function adviceOnEnd(detail: string | null): string {
-  if (detail?.includes("SIGTERM") === true) return "A scheduler does so at the time limit and before preemption, and so does whoever cancels the job.";
-  return detail?.includes("SIGINT") === true ? "Somebody pressed ctrl-c." : "";
+  return detail?.includes("SIGTERM") === true ? "A scheduler does so at the time limit and before preemption, and so does whoever cancels the job." : "";
 }
 
 /** What to look at first, in a sentence. */

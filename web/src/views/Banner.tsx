@@ -94,13 +94,15 @@ function RunBanner() {
           <Failure detail={detail} where={page.mode === "live" && where} />
         </Banner>
       );
-    case "terminated":
+    case "terminated": {
+      const byHand = detail.startsWith("stopped ");
       return (
-        <Banner icon="terminated" tone="warn" title="The run was terminated.">
-          {sentence(detail)} {adviceOnEnd(run.state_detail)}
+        <Banner icon="terminated" tone="warn" title={`The run was ${byHand ? detail : run.state}.`}>
+          {!byHand && sentence(detail)} {adviceOnEnd(run.state_detail)}
           {page.mode === "live" && where}
         </Banner>
       );
+    }
     case "finished":
       return page.mode === "live" ? (
         <Banner icon="finished" tone="ok" title="The run finished.">
