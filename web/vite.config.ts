@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-// What uPlot brings and no chart of ours uses: bars, steps and splines, and axes of time (ours know the reader's zone).
+// What uPlot brings and no chart of ours uses: bars, steps and splines, axes of time (ours know the reader's zone), its legend,
+// and charts whose lines have an x each.
 const UNUSED = [
   ["(paths.stepped = stepped);", ""],
   ["(paths.bars    = bars);", ""],
@@ -9,6 +10,9 @@ const UNUSED = [
   ["const FEAT_TIME          = true;", "const FEAT_TIME = false;"],
   ["uPlot.fmtDate = fmtDate;", ""],
   ["uPlot.tzDate  = tzDate;", ""],
+  ["const showLegend = legend.show;", "const showLegend = false;"],
+  ["const mode = self.mode;", "const mode = 1;"],
+  ["const mode = u.mode;", "const mode = 1;"],
 ] as const;
 
 /** Takes it out, so that the script is as small as what it does. */

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from trackside.run.inputs import Moment
 from trackside.run.machine import RunMachine
 from trackside.run.resources import MOST_RECORDS
+from trackside.run.takeover import superseded
 from trackside.store import SeriesQuery, SeriesReader, plan_baked
 from trackside.wire.baked import BakedSeries
 from trackside.wire.documents import (
@@ -97,11 +98,14 @@ class LiveSource:
         ranks = None if path == ROOT_PATH else self._machine.ranks_below(path)
         if path != ROOT_PATH and ranks is None:
             raise KeyError(path)
+        state = self._machine.state
         query = SeriesQuery(
-            metric, path, ranks, x, start, end, points, self._reductions[metric], self._machine.state.started_wall
-        )
+            metric, path, ranks, x, start, end, points, self._reductions[metric], state.started_wall,
+            superseded=superseded(state),
+        )  # fmt: skip
         return await self._reader.series(query)
 
     async def baked_series(self, points: int) -> list[BakedSeries]:
-        origin = self._machine.state.started_wall
-        return await self._reader.baked(plan_baked(self.metrics(), self.ranks(), points, origin))
+        state = self._machine.state
+        queries = plan_baked(self.metrics(), self.ranks(), points, state.started_wall, superseded(state))
+        return await self._reader.baked(queries)

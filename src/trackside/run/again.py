@@ -5,6 +5,7 @@ from trackside.run.events import clear_event, forget_recalled, raise_event
 from trackside.run.inputs import JobStartedAgain, Moment
 from trackside.run.outputs import Instruction, PublishRun
 from trackside.run.state import Run
+from trackside.run.takeover import note_takeover
 
 _MINUTE_S = 60
 _ENDS = {"terminated": "was terminated"}
@@ -21,7 +22,12 @@ def start_again(run: Run, event: JobStartedAgain, now: Moment) -> list[Instructi
     for record in [one for one in run.events if one.active]:
         out += clear_event(run, record.kind, record.path)
     text = _words(run, event, now)
-    out += raise_event(run, now, "restart", text, key=f"session {event.session}", step=_last_step(run))
+    said = raise_event(run, now, "restart", text, key=f"session {event.session}", step=_last_step(run))
+    out += said
+    paused = _pause(run, event, now)
+    run.paused_seconds += paused
+    if event.generation > run.generation:
+        note_takeover(run, event.generation, now, said, paused)
     run.session, run.generation, run.settings = event.session, event.generation, event.settings
     run.restarts += 1
     _forget_processes(run)
@@ -37,16 +43,22 @@ def _words(run: Run, event: JobStartedAgain, now: Moment) -> str:
     """What began and what came before it."""
     by = f" ({event.by})" if event.by is not None else ""
     if run.ended_wall is None:
-        ended, before = event.heard_wall, "the one before broke off without an end"
+        before = "the one before broke off without an end"
     else:
         detail = f": {run.state_detail}" if run.state_detail else ""
-        ended, before = run.ended_wall, f"the one before {_ENDS.get(run.state, run.state)}{detail}"
-    return f"session {event.session + 1} of this run begins{by}, {_span(now.wall - ended)} later; {before}"
+        before = f"the one before {_ENDS.get(run.state, run.state)}{detail}"
+    return f"session {event.session + 1} of this run begins{by}, {_span(_pause(run, event, now))} later; {before}"
+
+
+def _pause(run: Run, event: JobStartedAgain, now: Moment) -> float:
+    """How long nothing of the job was there, seconds."""
+    ended = run.ended_wall if run.ended_wall is not None else event.heard_wall
+    return max(0.0, now.wall - ended)
 
 
 def _span(seconds: float) -> str:
     if seconds < 2 * _MINUTE_S:
-        return f"{max(0.0, seconds):.0f} s"
+        return f"{seconds:.0f} s"
     minutes = round(seconds / _MINUTE_S)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 

@@ -199,6 +199,11 @@ class MetricWindow:
             self._from = first
         return new
 
+    def supersede(self, generation: int, first: int) -> None:
+        """A later generation goes on at `first`, though it has not told this metric yet."""
+        if self._generation is not None and self._generation < generation:
+            self._drop(start=first, end=None)
+
     def _drop(self, start: int, end: int | None) -> None:
         kept = self.rows
         stays = kept["step"] < start
@@ -249,6 +254,9 @@ class CohortWindow:
         self._ranks = None if ranks is None else np.array(sorted(ranks), np.int32)
         self._windows: dict[int, MetricWindow] = {}
         self._changed: set[int] = set()
+        self._generation: int | None = None
+        self._from: int | None = None
+        """First step of the present generation over all metrics, when there was one before it."""
 
     def add(self, batch: PointBatch) -> None:
         """Take the batch's values of this cohort's ranks."""
@@ -258,12 +266,32 @@ class CohortWindow:
 
     def add_grouped(self, grouped: GroupedSteps) -> None:
         """The same for values that are already reduced."""
+        if self._generation is None:
+            self._generation = grouped.generation
+        if grouped.generation != self._generation or self._from is not None:
+            grouped = self._supersede(grouped)
+            if not len(grouped.rows):
+                return
         for metric, start, end in grouped.spans():
             window = self._windows.get(metric)
             if window is None:
                 window = self._open(metric)
             window.add(grouped.rows[start:end], grouped.generation)
             self._changed.add(metric)
+
+    def _supersede(self, grouped: GroupedSteps) -> GroupedSteps:
+        """Drop what a later generation trains again, also of metrics that it has not told yet; return what counts."""
+        first = int(grouped.rows["step"].min())
+        if grouped.generation < (self._generation or 0):
+            if self._from is None:
+                return grouped
+            keep = grouped.rows["step"] < self._from
+            return GroupedSteps(grouped.generation, grouped.metric[keep], grouped.rows[keep])
+        if grouped.generation > (self._generation or 0) or first < (self._from or 0):
+            self._generation, self._from = grouped.generation, first
+            for window in self._windows.values():
+                window.supersede(grouped.generation, first)
+        return grouped
 
     def _open(self, metric: int) -> MetricWindow:
         """A further metric; with very many, all of them keep fewer steps."""

@@ -69,7 +69,7 @@ def _take_report(
     if generation < epoch.generation:
         return []
     if generation > epoch.generation:
-        epoch.generation, epoch.reports, epoch.published = generation, {}, False
+        epoch.generation, epoch.reports, epoch.published, epoch.cut = generation, {}, False, set()
     if epoch.published and not epoch.reports:
         return []
     run.last_epoch = max(run.last_epoch, report.epoch)
@@ -86,6 +86,32 @@ def _note_reported(run: Run, number: int, generation: int, epoch: int) -> None:
     rank = run.ranks.get(number)
     if rank is not None and rank.generation == generation:
         rank.reported_epoch = epoch if rank.reported_epoch is None else max(rank.reported_epoch, epoch)
+
+
+def note_broken_off(run: Run, rank: Rank, now: Moment) -> list[Instruction]:
+    """A script ended with an exception or was interrupted: the epoch it was in has been reported as it stood then.
+
+    That was the last one it reported, unless that has as many batches as its others, or is the last that was planned.
+    """
+    epoch = run.epochs.get(rank.reported_epoch) if rank.reported_epoch is not None else None
+    report = epoch.reports.get(rank.rank) if epoch is not None and epoch.generation == rank.generation else None
+    if epoch is None or report is None or not report.batches:
+        return []
+    others = [
+        one.reports[rank.rank].batches
+        for one in run.epochs.values()
+        if one is not epoch and one.generation == rank.generation and rank.rank in one.reports
+    ]
+    is_last = run.plan_epochs is not None and _ordinal(run, epoch.epoch) >= run.plan_epochs
+    if report.batches >= max(others) if others else is_last:
+        return []
+    epoch.cut.add(rank.rank)
+    return [_publish(run, epoch, now)] if epoch.published else []
+
+
+def _ordinal(run: Run, epoch: int) -> int:
+    """How many epochs there are up to this one, as far as is known."""
+    return epoch + 1 if min(run.epochs) == 0 else epoch
 
 
 def publish_complete(run: Run, now: Moment) -> list[Instruction]:
@@ -191,7 +217,8 @@ def aggregate(run: Run, epoch: Epoch, figures: dict[str, float | int | None], no
         batches=_total(report.batches for report in reports),
         throughput=samples / seconds if samples and seconds else None,
         ranks=len(reports),
-        complete=not _owing(run, epoch, now),
+        complete=not _owing(run, epoch, now) and not epoch.cut,
+        generation=epoch.generation,
         ended_at=max((r.ended_at for r in reports if r.ended_at is not None), default=None),
     )
     return msgspec.structs.replace(record, **figures)

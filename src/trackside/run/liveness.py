@@ -1,5 +1,6 @@
 """Signs of life: late, lost, back, gone."""
 
+from trackside.run.epochs import note_broken_off
 from trackside.run.events import clear_event, raise_event
 from trackside.run.failures import is_asked, note_failure
 from trackside.run.inputs import Moment, ProcessGone
@@ -160,6 +161,8 @@ def say_goodbye(run: Run, session: bytes, message: messages.Goodbye, now: Moment
     if rank is None or rank.exit_code is not None or rank.signal:
         return [*out, *elect_samplers(run, known.host)]
     rank.raised, rank.signal = not message.clean, message.signal
+    if message.signal is not None or not message.clean:
+        out += note_broken_off(run, rank, now)
     return [*out, *end_rank(run, rank, clean=message.clean, now=now)]
 
 

@@ -19,6 +19,7 @@ from trackside.run import (
     pace,
     pages,
     resources,
+    takeover,
     topology,
     view,
 )
@@ -304,6 +305,7 @@ class RunMachine:
         rank.phase = beat.phase
         rank.step = beat.step if beat.step is not None else rank.step
         rank.epoch = beat.epoch if beat.epoch is not None else rank.epoch
+        takeover.note_epoch(self.state, rank.generation, beat.epoch)
         rank.samples = beat.samples if beat.samples is not None else rank.samples
         rank.step_seconds, rank.own_step_seconds = beat.step_seconds, beat.own_step_seconds
         pace.note_progress(rank, beat, now.mono)
@@ -318,6 +320,7 @@ class RunMachine:
         rank = self.state.ranks.get(known.rank)
         if rank is not None and rank.generation == known.generation:
             rank.epoch = report.epoch
+        takeover.note_epoch(self.state, known.generation, report.epoch)
         return epochs.report_epoch(self.state, known.rank, known.generation, report, now)
 
     def _resources(self, session: bytes, sample: messages.ResourceSample, now: Moment) -> list[Instruction]:

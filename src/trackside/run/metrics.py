@@ -12,6 +12,7 @@ from trackside.run.events import raise_event
 from trackside.run.inputs import MetricAppeared, Moment
 from trackside.run.outputs import DefineMetric, Instruction, PublishRun
 from trackside.run.state import Metric, Run
+from trackside.run.takeover import note_first_step, span_of
 from trackside.run.topology import path_of
 from trackside.wire.columns import NO_EPOCH, PointBatch
 from trackside.wire.documents import MetricEntry
@@ -113,7 +114,20 @@ def take_points(
         _count(run, grouped)
     latest.put(batch)
     _advance_ranks(run, batch)
-    return _note_non_finite(run, batch, now)
+    return [*_note_first_step(run, batch), *_note_non_finite(run, batch, now)]
+
+
+def _note_first_step(run: Run, batch: PointBatch) -> list[Instruction]:
+    """Where the present generation goes on, once it tells."""
+    if not run.takeovers:
+        return []
+    mine = batch.generation == run.takeovers[-1].generation
+    if not mine.any():
+        return []
+    steps = np.where(mine, batch.step, np.iinfo(np.int64).max)
+    at = int(steps.argmin())
+    epoch = int(batch.epoch[at])
+    return note_first_step(run, run.takeovers[-1].generation, int(steps[at]), None if epoch == NO_EPOCH else epoch)
 
 
 def of_possible_ranks(batch: PointBatch) -> PointBatch:
@@ -132,7 +146,10 @@ def _count(run: Run, grouped: GroupedSteps) -> None:
         metric.points += int(rows["finite"].sum()) + bad
         metric.non_finite += bad
         metric.first_step = first if metric.first_step is None else min(metric.first_step, first)
-        metric.last_step = last if metric.last_step is None else max(metric.last_step, last)
+        if metric.last_step is None or grouped.generation > metric.generation:
+            metric.last_step, metric.generation = last, grouped.generation
+        elif grouped.generation == metric.generation:
+            metric.last_step = max(metric.last_step, last)
 
 
 def _advance_ranks(run: Run, batch: PointBatch) -> None:
@@ -202,11 +219,12 @@ def metric_entries(run: Run, root: CohortWindow, latest: LatestValues) -> list[M
     """Every metric in page order."""
     entries = []
     for metric in sorted(run.metrics.values(), key=lambda metric: metric_order(metric.name)):
-        ranks = latest.ranks_with(metric.id)
-        paths = [path_of(run.ranks[rank]) for rank in ranks[:MAX_PATHS] if rank in run.ranks]
+        ranks = [rank for rank in latest.ranks_with(metric.id) if rank in run.ranks]
+        paths = [path_of(run.ranks[rank]) for rank in ranks[:MAX_PATHS]]
         last = root.last(metric.id, metric.reduction)
         if last is None and ranks:
             last = reduce_values([(value, 1.0) for value in latest.of(metric.id, ranks)], metric.reduction)
+        first_step, last_step = span_of(run, metric)
         entries.append(
             MetricEntry(
                 name=metric.name,
@@ -215,8 +233,8 @@ def metric_entries(run: Run, root: CohortWindow, latest: LatestValues) -> list[M
                 paths=paths,
                 rank_count=len(ranks),
                 points=metric.points,
-                first_step=metric.first_step,
-                last_step=metric.last_step,
+                first_step=first_step,
+                last_step=last_step,
                 last=to_json_number(last),
                 non_finite=metric.non_finite,
             )

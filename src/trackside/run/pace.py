@@ -139,6 +139,7 @@ def _by_epochs(run: Run, now: Moment) -> float | None:
         (epoch, epoch.record.seconds)
         for _, epoch in sorted(run.epochs.items())
         if epoch.record is not None and epoch.record.seconds is not None and epoch.generation == run.generation
+        if epoch.record.complete
     ][-5:]
     if not known:
         return None

@@ -147,6 +147,8 @@ class Metric(msgspec.Struct, kw_only=True):
     points: int = 0
     first_step: int | None = None
     last_step: int | None = None
+    """Of the latest generation that has told it."""
+    generation: int = 0
     non_finite: int = 0
     bad_ranks: dict[int, bool] = {}
     """Ranks that logged values that are not finite, and whether each has an event of its own."""
@@ -159,6 +161,8 @@ class Epoch(msgspec.Struct, kw_only=True):
     generation: int = 0
     """Of the reports; a later generation that trains the epoch again replaces them all."""
     reports: dict[int, messages.EpochReport] = {}
+    cut: set[int] = set()
+    """Ranks whose script broke off within it."""
     reported_at: Mono = 0.0
     published: bool = False
     record: documents.EpochRecord | None = None
@@ -170,6 +174,24 @@ class EventMark(msgspec.Struct, kw_only=True):
     name: str
     """Class, path and key in one."""
     seen: Mono
+
+
+class Takeover(msgspec.Struct, kw_only=True):
+    """A generation that went on where an earlier one had been; see `run.takeover`."""
+
+    generation: int
+    time: Wall
+    step: int | None = None
+    """The lowest one it has told; None: none yet."""
+    epoch: int | None = None
+    reached: int | None = None
+    """How far the ones before had come."""
+    paused_seconds: float = 0.0
+    """How long no process of the job was there before; 0 within a session."""
+    event: int | None = None
+    """Id of the event that says so."""
+    text: str = ""
+    """What the event said before the step was known."""
 
 
 class Quota(msgspec.Struct, kw_only=True):
@@ -216,6 +238,9 @@ class Run(msgspec.Struct, kw_only=True):
     """How often the whole job was started again, with a controller of its own each time."""
     generation: int = 0
     restarts: int = 0
+    takeovers: list[Takeover] = []
+    paused_seconds: float = 0.0
+    """How long nothing of the job was there, between its sessions."""
     world_size: int | None = None
     ranks: dict[int, Rank] = {}
     sessions: dict[bytes, Session] = {}

@@ -6,6 +6,7 @@ from trackside.run.events import clear_event, raise_event
 from trackside.run.inputs import Moment
 from trackside.run.outputs import DefineRank, Instruction, PublishEvent, PublishRun, Reply
 from trackside.run.state import Host, Rank, Run, Session
+from trackside.run.takeover import note_takeover
 from trackside.wire import messages
 from trackside.wire.ids import MAX_RANKS, ROOT_PATH, host_path, is_possible_rank, rank_label, rank_path
 
@@ -238,6 +239,7 @@ def _place_rank(run: Run, identity: messages.Identity, host: str, now: Moment) -
 def _begin_generation(run: Run, identity: messages.Identity, now: Moment) -> list[Instruction]:
     text = f"generation {identity.generation} begins with {identity.world_size} ranks"
     out = raise_event(run, now, "restart", text, key=str(identity.generation))
+    note_takeover(run, identity.generation, now, out)
     out += _forget_ranks(run, list(run.ranks))
     run.sessions = {
         key: session

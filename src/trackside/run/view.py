@@ -9,6 +9,7 @@ from trackside.run.inputs import Moment
 from trackside.run.pace import batch_shares, eta_seconds, phase_means, slowest_step, throughput_of, wall_throughput
 from trackside.run.resources import is_fresh
 from trackside.run.state import Rank, Run
+from trackside.run.takeover import takeover_facts
 from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_at
 from trackside.wire.documents import Diagnosis, RankCounts, RankEntry, RankGpu, RunDocument
 from trackside.wire.ids import ROOT_PATH
@@ -35,7 +36,7 @@ def run_document(run: Run, metadata: Any, diagnosis: Diagnosis | None, now: Mome
         state_detail=run.state_detail,
         started_at=run.started_wall,
         ended_at=run.ended_wall,
-        elapsed_seconds=max(0.0, (run.ended_mono if run.ended_mono is not None else now.mono) - run.started_mono),
+        elapsed_seconds=_elapsed(run, now),
         epoch=max((rank.epoch for rank in run.ranks.values() if rank.epoch is not None), default=None),
         epochs=run.plan_epochs,
         step=slowest_step(run),
@@ -52,7 +53,11 @@ def run_document(run: Run, metadata: Any, diagnosis: Diagnosis | None, now: Mome
         warnings=open_warnings(run),
         version=run.version,
         throughput=wall_throughput(run),
-        environment={**run.environment, **({"project": run.project} if run.project else {})},
+        environment={
+            **run.environment,
+            **({"project": run.project} if run.project else {}),
+            **takeover_facts(run),
+        },
         directory=run.directory,
         not_persisted_since=run.stalled_since,
         clock_offset_max=max(offsets, default=None),
@@ -60,6 +65,12 @@ def run_document(run: Run, metadata: Any, diagnosis: Diagnosis | None, now: Mome
         has_graph=run.graph is not None,
         has_svg=bool(run.svg),
     )
+
+
+def _elapsed(run: Run, now: Moment) -> float:
+    """Seconds since the run began, without the pauses in which nothing of its job was there."""
+    since = (run.ended_mono if run.ended_mono is not None else now.mono) - run.started_mono
+    return max(0.0, since - run.paused_seconds)
 
 
 def rank_entries(run: Run, opinion: Opinion, now: Moment, path: str = ROOT_PATH) -> list[RankEntry]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from trackside.store.cold import SeriesQuery
 from trackside.wire.documents import MetricEntry, RankEntry
 
@@ -12,7 +14,11 @@ FEWEST_POINTS = 50
 
 
 def plan_baked(
-    metrics: Sequence[MetricEntry], ranks: Sequence[RankEntry], points: int, origin: float
+    metrics: Sequence[MetricEntry],
+    ranks: Sequence[RankEntry],
+    points: int,
+    origin: float,
+    superseded: tuple[tuple[int, int], ...] = (),
 ) -> list[SeriesQuery]:
     """Every metric at the root, and at each host and rank as long as the whole stays bounded: ranks go before hosts.
 
@@ -21,18 +27,18 @@ def plan_baked(
         ranks: of the run; those of one rank only need no curves of their own.
         points: entries of a curve at the root, at most; fewer when there are very many metrics.
         origin: start of the run, UTC epoch seconds.
+        superseded: as in `SeriesQuery`.
     """
     root_points = min(points, max(FEWEST_POINTS, MOST_ENTRIES // 2 // max(1, len(metrics))))
-    root = [
-        SeriesQuery(m.name, "root", None, points=root_points, reduction=m.reduction, origin=origin) for m in metrics
-    ]
+    whole = SeriesQuery("", "root", None, origin=origin, superseded=superseded)
+    root = [replace(whole, metric=m.name, points=root_points, reduction=m.reduction) for m in metrics]
     hosts, own = _hosts(ranks), sorted({entry.path: frozenset((entry.rank,)) for entry in ranks}.items())
     for places in (hosts + own, own, hosts) if len(own) > 1 else ():
         curves = len(metrics) * len(places)
         points_below = min(root_points, MOST_ENTRIES // 2 // curves) if curves else 0
         if points_below >= FEWEST_POINTS:
             return root + [
-                SeriesQuery(m.name, path, numbers, points=points_below, reduction=m.reduction, origin=origin)
+                replace(whole, metric=m.name, path=path, ranks=numbers, points=points_below, reduction=m.reduction)
                 for path, numbers in places
                 for m in metrics
             ]

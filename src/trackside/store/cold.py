@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import msgspec
@@ -33,8 +34,8 @@ class SeriesQuery(msgspec.Struct, frozen=True):
     """Where `relative` begins, UTC epoch seconds."""
     all_axes: bool = False
     """Whether step, epoch and time are wanted of every entry, as a report does."""
-    metric_id: int | None = None
-    """Not needed any more: hot rows are found by name."""
+    superseded: tuple[tuple[int, int], ...] = ()
+    """(generation, step): rows of earlier generations do not stand from that step on, whoever trains it again."""
 
     @property
     def axis_is_whole(self) -> bool:
@@ -51,6 +52,10 @@ class SeriesQuery(msgspec.Struct, frozen=True):
         first, last = ranks
         return self.ranks is None or self.ranks.issuperset(range(first, last + 1))
 
+    def is_untouched(self, first_generation: int, last_step: float) -> bool:
+        """Whether all rows of later generations than one, up to a step, stand as far as is known here."""
+        return all(first_generation >= generation or last_step < step for generation, step in self.superseded)
+
     @property
     def column(self) -> str:
         """Name of the axis among the rows."""
@@ -62,6 +67,14 @@ class SeriesQuery(msgspec.Struct, frozen=True):
         shift = self.origin if self.x == "relative" else 0.0
         low = -np.inf if self.start is None else self.start + shift
         return low, np.inf if self.end is None else self.end + shift
+
+
+def superseded_steps(environment: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    """What a run document says of generations that took over, as `SeriesQuery.superseded`."""
+    told = environment.get("resumed")
+    known = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    places = [(one.get("generation"), one.get("step")) for one in known]
+    return tuple((first, step) for first, step in places if isinstance(first, int) and isinstance(step, int))
 
 
 class Extent(msgspec.Struct, frozen=True):
@@ -217,6 +230,7 @@ class ColdView(msgspec.Struct, frozen=True):
     def table(self, grid: Grid, cuts: Cuts) -> Columns:
         """Folded into the buckets of a grid, from outlines as far as they reach."""
         known = {} if len(cuts.rank) or not self.query.adds_up else self._outlined()
+        known = {file: one for file, one in known.items() if self._stands(one)}
         parts, unread = [], []
         for file in self.files:
             outline = known.get(file)
@@ -244,6 +258,10 @@ class ColdView(msgspec.Struct, frozen=True):
             if outline is not None and self.query.has_all_of(outline.ranks):
                 found[file] = outline
         return found
+
+    def _stands(self, outline: SeriesOutline) -> bool:
+        steps = outline.spans.get("step")
+        return self.query.is_untouched(outline.generations[0], np.inf if steps is None else steps.high)
 
     def _between(self, file: Path, low: float, high: float) -> "ColdView":
         """The rows of one file in a part of the range."""
@@ -361,6 +379,8 @@ class ColdView(msgspec.Struct, frozen=True):
             self.cursor.register("generation_cuts", columns)
             source += " LEFT JOIN generation_cuts USING (rank, generation)"
             conditions.append("(cut IS NULL OR step < cut)")
+        if cuts is not None:
+            conditions += [f"(generation >= {first} OR step < {step})" for first, step in self.query.superseded]
         sql = f"{select} FROM {source} WHERE {' AND '.join(conditions)} {tail}"
         return dict(self.cursor.execute(sql, [self.query.metric]).fetchnumpy())
 

@@ -165,7 +165,7 @@ class SeriesReader:
         points = max(1, min(query.points, MAX_POINTS))
         in_steps = query.reduction in ("sum", "last")
         view = self._cold.look(self._cursor(), snapshot.files, query)
-        hot = _hot_rows(snapshot, query)
+        hot = _standing(_hot_rows(snapshot, query), query)
         cuts = view.cuts(hot)
         hot = _within(cuts.apply(hot), query)
         if view.count <= EXACT_ROWS:
@@ -199,6 +199,13 @@ def _hot_rows(snapshot: Snapshot, query: SeriesQuery) -> Columns:
         if len(at):
             parts.append({name: getattr(chunk, name)[at] for name in ROW})
     return join(parts)
+
+
+def _standing(rows: Columns, query: SeriesQuery) -> Columns:
+    """Without what later generations train again, be it that they have not told this metric yet."""
+    for generation, step in query.superseded:
+        rows = pick(rows, (rows["generation"] >= generation) | (rows["step"] < step))
+    return rows
 
 
 def _within(rows: Columns, query: SeriesQuery) -> Columns:

@@ -10,7 +10,7 @@ import msgspec
 from trackside.errors import RunFolderError
 from trackside.store.baked import plan_baked
 from trackside.store.catalog import SeriesOfRank, metric_entries, rank_entries, read_catalog, readable
-from trackside.store.cold import SeriesQuery
+from trackside.store.cold import SeriesQuery, superseded_steps
 from trackside.store.crashed import JournalTail
 from trackside.store.database import connect
 from trackside.store.folder import RunFolder
@@ -246,15 +246,14 @@ class FolderSource:
         ranks = None if path == "root" else frozenset(r.rank for r in self._view.ranks if is_below(r.path, path))
         if ranks is not None and not ranks:
             raise KeyError(path)
-        origin = self._view.run.started_at
-        return await self._reader.series(
-            SeriesQuery(metric, path, ranks, x, start, end, points, entry.reduction, origin)
-        )
+        run = self._view.run
+        query = SeriesQuery(metric, path, ranks, x, start, end, points, entry.reduction, run.started_at)
+        return await self._reader.series(msgspec.structs.replace(query, superseded=superseded_steps(run.environment)))
 
     async def baked_series(self, points: int) -> list[BakedSeries]:
-        return await self._reader.baked(
-            plan_baked(self._view.metrics, self._view.ranks, points, self._view.run.started_at)
-        )
+        view, run = self._view, self._view.run
+        gone = superseded_steps(run.environment)
+        return await self._reader.baked(plan_baked(view.metrics, view.ranks, points, run.started_at, gone))
 
     def close(self) -> None:
         """Idempotent."""

@@ -105,7 +105,7 @@ class Diagnosis(Document, frozen=True, kw_only=True):
 
 
 class RunDocument(Document, frozen=True, kw_only=True):
-    """`/api/v1/run` and `run.json`."""
+    """`/api/v1/run` and `run.json`. `elapsed_seconds` is without the pauses between sessions: see `environment`."""
 
     id: str
     name: str
@@ -406,8 +406,9 @@ class EpochRecord(Document, frozen=True, kw_only=True):
     throughput: float | None
     ranks: int
     complete: bool
-    """False while a live rank has not reported it."""
+    """False while a live rank has not reported it, and for one that was cut short by the end of a script."""
     ended_at: float | None
+    generation: int = 0
     cpu: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
@@ -462,7 +463,6 @@ class GaugesAnswer(Document, frozen=True, kw_only=True):
     """`/api/v1/gauges`: what `/api/v1/resources` holds, thinned to a bounded number of samples a path, for drawing."""
 
     origin: float
-    """What times are counted from."""
     tracks: list[GaugeTrack]
     latest: list[ResourceRecord]
     """The newest whole sample of each host."""

@@ -38,6 +38,9 @@ def test_d41_d42_the_run_goes_on_without_the_processes_of_the_last_session() -> 
     play.hello(0, generation=1)
     play.points([(0, 0, 90, 0.4)], generation=1)
     assert (play.run.state, play.states(), play.run.step) == ("running", ["alive"], 90)
+    (event,) = play.events("restart")
+    assert event.step == 90
+    assert event.text.endswith("broke off without an end; it goes on at step 90, and steps 90 to 99 are trained again")
     play.wait(5)
     assert play.run.ended_at is None
 
@@ -111,3 +114,39 @@ def test_the_page_is_wished_for_again() -> None:
     play.do(inputs.JobStartedAgain(session=1, generation=1, settings=settings, heard_wall=0.0))
     assert play.asked(RegisterPort) == [RegisterPort(7001)]
     assert play.machine.state.url_line is None
+
+
+def test_the_pause_between_two_sessions_is_no_time_the_run_took() -> None:
+    play = Play()
+    play.hello(0, world=1)
+    play.wait(40)
+    start_again(play, 1)
+    play.hello(0, world=1, generation=1)
+    play.wait(5)
+    assert play.run.elapsed_seconds == 45
+    assert play.run.environment["paused_seconds"] == 600
+
+
+def test_what_is_trained_again_does_not_stand_though_a_metric_has_not_come_yet() -> None:
+    play = Play()
+    play.metric(0, "loss")
+    play.metric(1, "val")
+    play.metric(2, "late")
+    play.hello(0, world=1)
+    for step in range(100):
+        play.points([(0, 0, step, 1.0)] + ([(1, 0, step, float(step))] if step % 10 == 0 else []))
+    play.points([(2, 0, 95, 1.0)])
+    start_again(play, 1)
+    play.hello(0, world=1, generation=1)
+    spans = {entry.name: (entry.first_step, entry.last_step) for entry in play.machine.metric_entries()}
+    assert spans["loss"] == (0, 99), "nobody knows yet where it goes on"
+    play.points([(0, 0, 63, 0.5)], generation=1)
+    play.points([(0, 0, 60, 0.5)], generation=1)
+    (resumed,) = play.run.environment["resumed"]
+    assert (resumed["generation"], resumed["step"], resumed["reached"]) == (1, 60, 99)
+    entries = {entry.name: entry for entry in play.machine.metric_entries()}
+    assert (entries["loss"].first_step, entries["loss"].last_step) == (0, 63)
+    assert (entries["val"].last_step, entries["val"].last) == (59, 50.0)
+    assert (entries["late"].first_step, entries["late"].last_step) == (None, None)
+    play.points([(1, 0, 90, 7.0)])  # of the session before, on its way for long
+    assert {entry.name: entry.last for entry in play.machine.metric_entries()}["val"] == 50.0

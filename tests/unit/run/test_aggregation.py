@@ -1,6 +1,7 @@
 """Values over ranks: cohorts, epochs, throughput, resources."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -483,3 +484,62 @@ def test_an_agents_sample_stands_in_only_until_the_rank_has_its_own() -> None:
     sample(play, rank, rank=messages.RankSample(memory=2))
     sample(play, agent, rank=messages.RankSample(memory=3), of_rank=0)
     assert play.ranks[0].memory == 2
+
+
+def end_badly(play: Play, session: bytes, **how: Any) -> None:
+    play.tell(session, messages.Goodbye(time=0.0, **{"clean": False, **how}))
+
+
+def test_an_epoch_that_an_exception_cut_short_is_not_whole_and_no_basis_for_the_time_left() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    play.tell(session, messages.SetPlan(epochs=10))
+    for number, batches in enumerate([100, 100, 7]):
+        play.tell(session, epoch(number, 1.0, seconds=batches / 10, batches=batches))
+    assert [record.complete for record in play.machine.epoch_records()] == [True, True, True]
+    end_badly(play, session)
+    assert [record.complete for record in play.machine.epoch_records()] == [True, True, False]
+    assert play.asked(outputs.PublishEpoch)[-1].record.epoch == 2, "the page hears of it"
+    again = play.hello(0, world=1, generation=1)
+    for number in (2, 3):
+        play.tell(again, epoch(number, 1.0, seconds=10.0, batches=100))
+    assert [record.complete for record in play.machine.epoch_records()] == [True] * 4, "it was trained again"
+
+
+def test_the_time_left_after_an_interrupted_rank_is_that_of_whole_epochs() -> None:
+    play = Play()
+    sessions = [play.hello(rank) for rank in (0, 1)]
+    play.tell(sessions[0], messages.SetPlan(epochs=10))
+    for number, batches in enumerate([100, 100, 1]):
+        for session in sessions:
+            play.tell(session, epoch(number, 1.0, seconds=batches / 10, batches=batches))
+    end_badly(play, sessions[1], clean=True, signal="SIGINT")
+    assert [record.complete for record in play.machine.epoch_records()] == [True, True, False]
+    assert play.run.eta_seconds == pytest.approx(80.0)
+
+
+@pytest.mark.parametrize(
+    ("batches", "how"),
+    [
+        pytest.param([100, 100], {"clean": False}, id="an exception after a whole epoch"),
+        pytest.param([100, 7], {"clean": True}, id="a script that ended by itself"),
+        pytest.param([0, 0], {"clean": False}, id="batches that nobody counted"),
+    ],
+)
+def test_an_epoch_that_nothing_cut_short_stays_whole(batches: list[int], how: dict[str, bool]) -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for number, count in enumerate(batches):
+        play.tell(session, epoch(number, 1.0, seconds=1.0, batches=count))
+    end_badly(play, session, **how)
+    assert [record.complete for record in play.machine.epoch_records()] == [True, True]
+
+
+def test_the_first_epoch_is_cut_short_unless_it_was_the_only_one_planned() -> None:
+    for plan, complete in ((1, True), (5, False), (None, False)):
+        play = Play()
+        session = play.hello(0, world=1)
+        play.tell(session, messages.SetPlan(epochs=plan))
+        play.tell(session, epoch(0, 1.0, seconds=1.0, batches=30))
+        end_badly(play, session)
+        assert [record.complete for record in play.machine.epoch_records()] == [complete]

@@ -175,6 +175,19 @@ def spikes(tmp_path_factory) -> Iterator[Spikes]:
     made.close()
 
 
+def test_what_a_later_generation_trains_again_is_gone_though_it_has_not_told_the_metric(shelves, tmp_path, way) -> None:
+    cold = batch([1.0] * 10, step=np.arange(10), rank=0, generation=0)
+    hot = batch([2.0] * 5, step=np.arange(10, 15), rank=1, generation=0)
+    new = batch([5.0] * 2, step=np.arange(7, 9), rank=0, generation=1)
+    shelves.append(Shelf(tmp_path / "a", [cold], [hot]))
+    answer = shelves[0].ask(superseded=((1, 6),))
+    assert answer.x == [0, 1, 2, 3, 4, 5]
+    assert shelves[0].ask(superseded=((1, 6),), x="epoch").total_points == 0
+    shelves.append(Shelf(tmp_path / "b", [cold, new], [hot]))
+    answer = shelves[1].ask(superseded=((1, 6),))
+    assert (answer.x, answer.mean[-2:]) == ([0, 1, 2, 3, 4, 5, 7, 8], [5.0, 5.0])
+
+
 def test_a_later_generation_wins_from_its_first_step_on(shelves, tmp_path, way) -> None:
     """Rank 0 was restarted from step 3; rank 1 has not come back: its old values stand."""
     old = concatenate([batch([1.0] * 6, rank=rank) for rank in (0, 1)])

@@ -233,7 +233,9 @@ class Feed {
     const changes = this.pending;
     this.pending = [];
     this.sampleNow();
+    const resumes = this.page.resumes.peek();
     if (changes.length > 0) this.page.change(changes);
+    if (this.page.resumes.peek() !== resumes) this.metricsAt = -Infinity; // some steps do not stand any more
     this.refreshMetrics(changes);
   }
 

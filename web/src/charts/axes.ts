@@ -6,6 +6,11 @@ import type { XAxis } from "../wire/types.gen";
 
 export const X_TICKS: Record<XAxis, Ticks> = { step: numberTicks, epoch: numberTicks, time: timeTicks, relative: elapsedTicks };
 
+/** Ticks whose labels say more than their values. */
+export function shifted(ticks: Ticks, by: number): Ticks {
+  return by === 0 ? ticks : (values, step) => ticks(values.map((value) => value + by), step);
+}
+
 const WHOLE = decades(0, 16);
 const SECONDS = [...decades(-6, 1), 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
 

@@ -2,9 +2,10 @@
 // fetched when it is first needed writes it as SVG, and a PNG is made of that.
 
 import { logLabels, logSplits, ROUND } from "../lib/ticks";
+import type { Place } from "../state/resumes";
 import type { XAxis } from "../wire/types.gen";
 import { yRangeOf, type Column, type Picture } from "./aligned";
-import { multiples, X_TICKS, xSteps, zoneShift } from "./axes";
+import { multiples, shifted, X_TICKS, xSteps, zoneShift } from "./axes";
 import { announced } from "./arranging";
 import { palette } from "./palette";
 import type { Frame } from "./plot";
@@ -29,6 +30,7 @@ export interface ChartFile {
   band: { low: Column; high: Column; color: string } | null;
   lines: { values: Column; color: string; width: number; alpha: number; isDashed: boolean }[];
   marks: { x: number; sign: string }[];
+  resumed: readonly Place[];
   colors: { ground: string; text: string; muted: string; grid: string; critical: string };
   font: string;
   width: number;
@@ -58,6 +60,7 @@ function gathered(title: string, picture: Picture, frame: Frame): ChartFile {
     band: picture.band === null ? null : { ...picture.band, color: color(picture.band.color) },
     lines,
     marks: picture.marks.map(({ x, what }) => ({ x, sign: SIGNS[what] })),
+    resumed: frame.resumed,
     colors: { ...colors, ground: getComputedStyle(document.documentElement).getPropertyValue("--surface").trim() },
     font: getComputedStyle(document.body).fontFamily,
     width: WIDTH,
@@ -65,11 +68,11 @@ function gathered(title: string, picture: Picture, frame: Frame): ChartFile {
   };
 }
 
-function xAxis({ range, xKind }: Frame): Axis {
+function xAxis({ range, xKind, xShift = 0 }: Frame): Axis {
   const [from, to] = range;
   const step = xSteps(xKind).find((each) => each >= (to - from) / X_COUNT) ?? to - from;
-  const places = multiples(from, to, step, xKind === "time" ? zoneShift(from) : 0);
-  const labels = X_TICKS[xKind](places, step);
+  const places = multiples(from, to, step, xKind === "time" ? zoneShift(from) : xShift);
+  const labels = shifted(X_TICKS[xKind], xShift)(places, step);
   return { range, ticks: places.map((at, i) => [at, labels[i] ?? ""] as const) };
 }
 

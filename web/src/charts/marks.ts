@@ -2,12 +2,14 @@
 
 import type uPlot from "uplot";
 import type { Mark } from "../state/columns";
+import type { Place } from "../state/resumes";
 import { palette } from "./palette";
+import type { Frame } from "./plot";
 
 const SIZE = 4;
 
 /** Draws on the plot's own canvas, in its device pixels. */
-export function paintMarks(plot: uPlot, marks: Mark[], at: number | null): void {
+export function paintMarks(plot: uPlot, marks: Mark[], frame: Frame | null): void {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
   const colors = palette();
@@ -15,7 +17,8 @@ export function paintMarks(plot: uPlot, marks: Mark[], at: number | null): void 
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  if (at !== null) paintMoment(plot, at, colors.marker, ratio);
+  if (frame !== null) paintResumes(plot, frame.resumed, colors, ratio);
+  if (frame !== null && frame.at !== null) paintMoment(plot, frame.at, colors.marker, ratio);
   ctx.strokeStyle = colors.critical;
   ctx.fillStyle = colors.critical;
   ctx.lineWidth = 1.5 * ratio;
@@ -47,6 +50,29 @@ function paintMark(ctx: CanvasRenderingContext2D, mark: Mark, x: number, bbox: u
   ctx.lineTo(x + size, foot);
   ctx.closePath();
   ctx.fill();
+}
+
+/** A line with a word beside it, while there is room for one. */
+function paintResumes(plot: uPlot, places: readonly Place[], colors: ReturnType<typeof palette>, ratio: number): void {
+  const { ctx, bbox } = plot;
+  ctx.font = colors.font.replace(/[\d.]+px/, (size) => `${parseFloat(size) * ratio}px`);
+  ctx.fillStyle = ctx.strokeStyle = colors.muted;
+  ctx.lineWidth = ratio;
+  ctx.textBaseline = "top";
+  ctx.textAlign = "left";
+  let free = bbox.left;
+  for (const { x: at, label } of places) {
+    const x = plot.valToPos(at, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.setLineDash([ratio, 2 * ratio]);
+    line(ctx, x, bbox.top, x, bbox.top + bbox.height);
+    ctx.setLineDash([]);
+    const width = ctx.measureText(label).width + 4 * ratio;
+    const left = x + width > bbox.left + bbox.width ? x - width : x + 4 * ratio;
+    if (left < free) continue;
+    ctx.fillText(label, left, bbox.top + ratio);
+    free = left + width;
+  }
 }
 
 function paintMoment(plot: uPlot, at: number, color: string, ratio: number): void {

@@ -3,9 +3,10 @@
 import uPlot from "uplot";
 import { nearest } from "../lib/search";
 import { logLabels, logSplits, ROUND, type Ticks } from "../lib/ticks";
+import type { Place } from "../state/resumes";
 import type { XAxis } from "../wire/types.gen";
 import { isolated, yRangeOf, type Column, type Picture } from "./aligned";
-import { multiples, X_TICKS, xSteps, zoneShift } from "./axes";
+import { multiples, shifted, X_TICKS, xSteps, zoneShift } from "./axes";
 import type { Crosshair, Follower } from "./crosshair";
 import { paintMarks } from "./marks";
 import { palette } from "./palette";
@@ -28,6 +29,10 @@ export interface Frame {
   inBytes?: boolean;
   /** Fixed lower and upper end of y, or null. */
   yRange: readonly [number, number] | null;
+  /** What the labels of x say more than its values; nothing when absent. */
+  xShift?: number;
+  /** Where the run was gone on with. */
+  resumed: readonly Place[];
 }
 
 const TOUCH_PX = 3;
@@ -141,7 +146,7 @@ export class Plot implements Follower {
         x: { time: false, auto: false, range: () => [this.frame?.range[0] ?? 0, this.frame?.range[1] ?? 1] },
         y: { distr: picture.log ? 3 : 1, range: () => this.yRange() },
       },
-      axes: [xAxis(frame.xKind, colors), yAxis(frame, colors, picture.log, height)],
+      axes: [xAxis(frame, colors), yAxis(frame, colors, picture.log, height)],
       series: [{}, ...seriesOf(picture, colors)],
       ...(picture.band === null ? {} : { bands: [{ series: [2, 1] as [number, number], fill: tint(colors.lines[picture.band.color] ?? "", 0.2) }] }),
       hooks: {
@@ -149,7 +154,7 @@ export class Plot implements Follower {
         setSelect: [() => this.selected()],
         draw: [
           (plot) => {
-            if (this.picture !== null) paintMarks(plot, this.picture.marks, this.frame?.at ?? null);
+            if (this.picture !== null) paintMarks(plot, this.picture.marks, this.frame);
           },
         ],
       },
@@ -169,7 +174,7 @@ function reachable(picture: Picture, x: number): number {
 
 function shapeOf(picture: Picture, frame: Frame): string {
   const lines = picture.lines.map((line) => `${line.key}:${line.color}:${line.width}:${line.alpha}:${line.dashed ?? false}`);
-  return JSON.stringify([lines, picture.band?.color ?? null, picture.log, frame.xKind, palette().text, palette().grid]);
+  return JSON.stringify([lines, picture.band?.color ?? null, picture.log, frame.xKind, frame.xShift, palette().text, palette().grid]);
 }
 
 function columnsOf(picture: Picture): Column[] {
@@ -225,8 +230,8 @@ function tint(color: string, alpha: number): string {
 
 const LETTER_PX = 6.4;
 
-function xAxis(kind: XAxis, colors: ReturnType<typeof palette>): uPlot.Axis {
-  const ticks = X_TICKS[kind];
+function xAxis({ xKind: kind, xShift = 0 }: Frame, colors: ReturnType<typeof palette>): uPlot.Axis {
+  const ticks = shifted(X_TICKS[kind], xShift);
   return {
     stroke: colors.muted,
     font: colors.font,
@@ -236,7 +241,7 @@ function xAxis(kind: XAxis, colors: ReturnType<typeof palette>): uPlot.Axis {
     grid: { stroke: colors.grid, width: 1 },
     ticks: { show: false },
     incrs: xSteps(kind),
-    ...(kind === "time" ? { splits: (_plot: uPlot, _axis: number, from: number, to: number, step: number) => multiples(from, to, step, zoneShift(from)) } : {}),
+    ...(kind === "time" || xShift !== 0 ? { splits: (_plot: uPlot, _axis: number, from: number, to: number, step: number) => multiples(from, to, step, kind === "time" ? zoneShift(from) : xShift) } : {}),
     values: (_plot, splits, _axis, _space, step) => ticks(splits, step),
   };
 }

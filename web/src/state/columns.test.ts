@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { PointsUpdate, SeriesAnswer } from "../wire/types.gen";
-import { baseOf, joined, marksOf, Tail, within } from "./columns";
+import { badAt, baseOf, joined, marksOf, Tail, within } from "./columns";
 
 function answer(x: number[], count: number[], decimated = false): SeriesAnswer {
   return { metric: "loss", path: "root", x, mean: x.map((v) => v * 10), min: x, max: x, count, total_points: x.length, reduction: "mean", std: [], x_kind: "step", decimated, non_finite: [] };
@@ -90,4 +90,10 @@ it("the newest steps wait until half the ranks that told the one before have tol
   expect(joined(base, tail, "step", 0).x).toEqual([0, 1, 2, 3, 4]); // one rank goes on alone: it is waited for once
   tail.dropUpTo(3);
   expect([tail.unsettled, tail.entries("step", 0).x]).toEqual([Infinity, [4]]);
+});
+
+it("what is not finite is read out where it is and at the end, and nothing else", () => {
+  const entries = { x: [0, 1, 2], mean: [1, Infinity, NaN], min: [], max: [], count: [] };
+  expect([badAt(entries, undefined), badAt(entries, 1), badAt(entries, 0), badAt(entries, 5)]).toEqual([NaN, Infinity, null, null]);
+  expect(badAt({ ...entries, mean: [1, NaN, 2] }, undefined)).toBeNull();
 });

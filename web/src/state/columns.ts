@@ -212,3 +212,9 @@ export function marksOf(entries: Entries, known: Mark[]): Mark[] {
   }
   return [...marks.values()].sort((a, b) => a.x - b.x);
 }
+
+/** What is not finite at a place, or at the end; null where it is. */
+export function badAt({ x, mean }: Entries, at: number | undefined): number | null {
+  const value = at === undefined ? mean[mean.length - 1] : x.includes(at) ? mean[x.indexOf(at)] : null;
+  return typeof value === "number" && !Number.isFinite(value) ? value : null;
+}

@@ -156,6 +156,17 @@ export class Curves {
     }
   }
 
+  /** What was known may not stand any more: all that is in use is loaded anew, and nothing of before is added to it. */
+  forget(): void {
+    this.seed = null;
+    for (const curve of this.byKey.values()) {
+      curve.tail = new Tail();
+      curve.window = null;
+      curve.stale = true;
+    }
+    this.pump();
+  }
+
   /** A fresh stream on `path`: what its tails missed must be loaded. */
   restart(path: string): void {
     if (path !== this.streamed) this.seed = null;

@@ -2,6 +2,7 @@
 
 import type { Model } from "./model";
 import { isOver } from "./model";
+import { pausedOf } from "./resumes";
 import type { XAxis } from "../wire/types.gen";
 
 export type Range = readonly [from: number, to: number];
@@ -15,7 +16,7 @@ export function domainOf(model: Model, axis: XAxis): Range {
     return widened(Math.min(first, last), Math.max(last, run?.epoch ?? last));
   }
   const start = run?.started_at ?? 0;
-  const end = isOver(run) ? (run?.ended_at ?? start) : start + (run?.elapsed_seconds ?? 0);
+  const end = isOver(run) ? (run?.ended_at ?? start) : start + (run?.elapsed_seconds ?? 0) + pausedOf(run);
   return axis === "time" ? widened(start, end) : widened(0, end - start);
 }
 

@@ -1,8 +1,9 @@
 // What the table of epochs needs beyond the records.
 
 import { real } from "../wire/numbers";
-import type { EpochRecord } from "../wire/types.gen";
+import type { EpochRecord, RankEntry } from "../wire/types.gen";
 import { inPageOrder } from "./merge";
+import { isSuperseded, type Resume } from "./resumes";
 
 /** Every metric that any epoch has, in page order. */
 export function metricColumns(epochs: EpochRecord[]): string[] {
@@ -18,11 +19,11 @@ export function goalOf(name: string): "max" | "min" | null {
   return MORE_IS_BETTER.test(name) ? "max" : null;
 }
 
-/** The complete epoch with the best finite value, or null when there are fewer than two or the name does not say. */
-export function bestOf(name: string, epochs: EpochRecord[]): number | null {
+/** The complete epoch that stands with the best finite value, or null when there are fewer than two or the name does not say. */
+export function bestOf(name: string, epochs: EpochRecord[], resumes: readonly Resume[] = []): number | null {
   const goal = goalOf(name);
   const known = epochs
-    .filter((record) => record.complete)
+    .filter((record) => record.complete && !isSuperseded(record, resumes))
     .map((record) => ({ epoch: record.epoch, value: real(record.metrics[name]) }))
     .filter((item): item is { epoch: number; value: number } => item.value !== null && Number.isFinite(item.value));
   if (goal === null || known.length < 2) return null;
@@ -30,8 +31,11 @@ export function bestOf(name: string, epochs: EpochRecord[]): number | null {
   return known.reduce((best, item) => (better(item.value, best.value) ? item : best)).epoch;
 }
 
-/** The first epoch is 1 on the page, whether the script counts from 0 or from 1. */
-export function ordinalOf(epoch: number, epochs: EpochRecord[]): number {
-  const first = epochs.reduce((least, record) => Math.min(least, record.epoch), epoch);
-  return first === 0 ? epoch + 1 : epoch;
+/** What an epoch's number lacks: the first one is 1 on the page, whether the script counts from 0 or from 1. */
+export function offsetOf(epochs: EpochRecord[], ranks: RankEntry[], planned: number | null): 0 | 1 {
+  const seen = [...epochs, ...ranks].flatMap(({ epoch }) => epoch ?? []);
+  const first = seen.reduce((least, epoch) => Math.min(least, epoch), Infinity);
+  const last = seen.reduce((most, epoch) => Math.max(most, epoch), -Infinity);
+  // Gone on with in the middle by a run of its own, it is told by the last one of those that are planned.
+  return first === 0 || (seen.length > 0 && first > 1 && last < (planned ?? 0)) ? 1 : 0;
 }

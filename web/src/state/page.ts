@@ -2,13 +2,15 @@
 
 import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import { recall, recallSet, remember, rememberSet } from "../lib/remember";
-import type { EventRecord, GaugesAnswer, GraphDocument, HeatAnswer, MetricEntry, RankEntry, ResourceRecord, RunDocument } from "../wire/types.gen";
+import type { EventRecord, GaugesAnswer, GraphDocument, HeatAnswer, MetricEntry, RankEntry, ResourceRecord, RunDocument, XAxis } from "../wire/types.gen";
 import { domainOf, type Range } from "./domain";
 import { Curves, type SeriesSource, type Zoom } from "./curves";
 import { culpritOf, type Culprit } from "./ending";
 import type { Folds } from "./graph/fold";
+import { offsetOf } from "./epochs";
 import { RankHistory } from "./history";
 import { EMPTY, isOver, reduce, type Change, type Model } from "./model";
+import { pausedOf, placesOf, resumesOf, type Place, type Resume } from "./resumes";
 import { Samples } from "./samples";
 import { formatView, isWithin, parentOf, parseView, type View } from "./view";
 
@@ -28,6 +30,9 @@ export interface Requests {
   /** The user's drawing of the model, into `svg`. */
   svg(): Promise<void>;
 }
+
+/** An answer that is shared among viewers for a moment may still be of before. */
+const SHARED_MS = 500;
 
 export class Page {
   readonly model: Signal<Model> = signal(EMPTY);
@@ -75,6 +80,11 @@ export class Page {
   readonly culprit: ReadonlySignal<Culprit | null> = computed(() => culpritOf(this.run.value, this.everyone.value, this.events.value));
   /** What the x axis shows when nobody zoomed. */
   readonly range: ReadonlySignal<Range> = stable(() => [...domainOf(this.model.value, this.view.value.x)] as const);
+  /** Where the run was gone on with; the same list until it changes. */
+  private readonly told = computed(() => JSON.stringify(this.run.value?.environment["resumed"] ?? []));
+  readonly resumes: ReadonlySignal<Resume[]> = computed(() => resumesOf(JSON.parse(this.told.value)));
+  /** What is added to an epoch's number, so that the first one is 1. */
+  readonly epochOffset: ReadonlySignal<number> = computed(() => offsetOf(this.model.value.epochs, this.everyone.value, this.run.value?.epochs ?? null));
   private readonly metricsByName = computed(() => new Map(this.metrics.value.map((metric) => [metric.name, metric])));
   readonly metricNames: ReadonlySignal<string[]> = stable(() => this.metrics.value.map((metric) => metric.name));
 
@@ -97,7 +107,14 @@ export class Page {
     return this.metricsByName.value.get(name) ?? null;
   }
 
+  /** Where the run was gone on with, on an axis. */
+  resumed(axis: XAxis): Place[] {
+    return placesOf(this.resumes.value, axis, this.run.value?.started_at ?? 0, (epoch) => epoch + this.epochOffset.value);
+  }
+
   change(changes: Change[]): void {
+    const { run: before } = this.model.peek();
+    const told = this.told.peek();
     batch(() => {
       this.model.value = changes.reduce(reduce, this.model.value);
       for (const change of changes) {
@@ -107,9 +124,13 @@ export class Page {
         this.sampledAt.value = performance.now();
       }
     });
+    if (before !== null && told !== this.told.peek()) {
+      this.curves.forget();
+      setTimeout(() => this.curves.forget(), SHARED_MS);
+    }
     const { run, ranks, runAt, ranksAt } = this.model.peek();
     if (run !== null && changes.some((change) => change.kind === "ranks") && !isOver(run)) {
-      this.history.take(ranks, run.elapsed_seconds + (ranksAt - runAt) / 1000, ranksAt);
+      this.history.take(ranks, run.elapsed_seconds + pausedOf(run) + (ranksAt - runAt) / 1000, ranksAt);
     }
   }
 

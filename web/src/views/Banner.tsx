@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { plain, sentence } from "../lib/text";
 import { adviceOn, adviceOnEnd } from "../state/ending";
+import { pausedOf } from "../state/resumes";
 import { formatView } from "../state/view";
 import { heardSeconds } from "./clocks";
 import { usePage } from "./context";
@@ -35,7 +36,7 @@ function ReportBanner() {
   const page = usePage();
   const run = page.run.value;
   if (page.mode !== "report" || run === null) return null;
-  const how = page.isOver.value ? `The run ${run.state === "terminated" ? "was terminated" : run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}.` : `Written while the run was ${run.state}.`;
+  const how = page.isOver.value ? `The run ${run.state === "terminated" ? "was terminated" : run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}${pausedOf(run) >= 1 ? ` of work and ${format.duration(pausedOf(run))} of pause` : ""}.` : `Written while the run was ${run.state}.`;
   return (
     <Banner icon="info" tone="info" title="Report.">
       {how}{" "}

@@ -11,9 +11,10 @@ import * as format from "../lib/format";
 import { numberTicks } from "../lib/ticks";
 import { safe, save } from "../lib/save";
 import { curveLabel, leafOf, plain, sentence } from "../lib/text";
-import type { Entries } from "../state/columns";
+import { badAt, type Entries } from "../state/columns";
 import type { Curve } from "../state/curves";
 import { curvesCsv } from "../charts/compose";
+import type { Place } from "../state/resumes";
 import { spreadOf, tellersOf, type Spread } from "../state/spread";
 import type { MetricEntry, XAxis } from "../wire/types.gen";
 import { ChartTools, type Kind } from "./ChartTools";
@@ -79,9 +80,11 @@ export function Chart({ metric, crosshair, onClose }: ChartProps) {
   }, [entries, marks, band, smooth, isLog, solo.value, theme, ...rankCurves.map(({ curve: own }) => own.changed.value)]);
 
   const [from, to] = zoom ?? page.range.value;
+  const xShift = x === "epoch" ? page.epochOffset.value : 0;
+  const resumed = useMemo(() => page.resumed(x), [x, xShift, origin, page.resumes.value]);
   const frame = useMemo(
-    () => ({ xKind: x, range: [from, to] as const, at, yTicks: numberTicks, yRange: null }),
-    [x, from, to, at],
+    () => ({ xKind: x, range: [from, to] as const, at, yTicks: numberTicks, yRange: null, xShift, resumed }),
+    [x, from, to, at, xShift, resumed],
   );
   const saved = (kind: Kind) => {
     const name = `${safe(page.run.peek()?.name ?? "run")}-${safe(metric.name)}.${kind}`;
@@ -100,7 +103,7 @@ export function Chart({ metric, crosshair, onClose }: ChartProps) {
           {metric.unit !== null && <span class="chart-unit">{plain(metric.unit)}</span>}
         </h3>
         <ChartTools metric={metric.name} canSpread={page.ranks.value.length > 1} {...(onClose === undefined ? {} : { onSave: saved })} />
-        <Reading picture={picture} index={index.value} x={x} width={to - from} isSaid={isSaid.value} />
+        <Reading picture={picture} entries={entries} index={index.value} x={x} shift={xShift} width={to - from} isSaid={isSaid.value} />
         {onClose !== undefined && (
           <button type="button" class="icon-button is-small" aria-label="Back to all charts" title="Back to all charts (Esc)" onClick={onClose}>
             <Icon name="close" />
@@ -126,7 +129,7 @@ export function Chart({ metric, crosshair, onClose }: ChartProps) {
           picture={picture}
           frame={frame}
           crosshair={crosshair}
-          label={spoken(metric, picture, entries)}
+          label={spoken(metric, picture, entries, resumed)}
           onPoint={(point) => (index.value = point)}
           onZoom={(low, high) => page.zoomTo([low, high])}
           onReset={() => page.zoomTo(null)}
@@ -172,14 +175,28 @@ function isEmpty(picture: Picture): boolean {
   return isBlank && picture.marks.length === 0 && picture.band === null;
 }
 
+interface ReadingProps {
+  picture: Picture;
+  /** Of the cohort. */
+  entries: Entries;
+  index: number | null;
+  x: XAxis;
+  /** What x says more than its value. */
+  shift: number;
+  width: number;
+  isSaid: boolean;
+}
+
 /** The leading line's value at the crosshair with its x, else the latest. */
-function Reading({ picture, index, x, width, isSaid }: { picture: Picture; index: number | null; x: XAxis; width: number; isSaid: boolean }) {
+function Reading({ picture, entries, index, x, shift, width, isSaid }: ReadingProps) {
   const at = index === null ? undefined : picture.x[index];
   const line = leadOf(picture);
-  const value = line === undefined ? null : index === null ? lastValue(line) : valueNear(line.values, index);
+  const drawn = line === undefined ? null : index === null ? lastValue(line) : valueNear(line.values, index);
+  // What is not finite is a gap in what is drawn, and is said all the same.
+  const value = drawn ?? (line?.key === "raw" || line?.key === "mean" ? badAt(entries, at) : null);
   return (
     <output class="reading" aria-live={isSaid ? "polite" : "off"}>
-      {at !== undefined && <span class="reading-x">{xLabel(x, at, width)}</span>}
+      {at !== undefined && <span class="reading-x">{xLabel(x, at + shift, width)}</span>}
       <span class="reading-value" title={line?.key === "raw" ? "As logged, not smoothed" : undefined}>{format.metric(value)}</span>
     </output>
   );
@@ -189,12 +206,12 @@ function titleOf({ name, unit }: MetricEntry): string {
   return unit === null ? plain(name) : `${plain(name)} (${plain(unit)})`;
 }
 
-function spoken(metric: MetricEntry, picture: Picture, { mean, min, max }: Entries): string {
+function spoken(metric: MetricEntry, picture: Picture, { mean, min, max }: Entries, resumed: readonly Place[]): string {
   const last = format.metric(lastOf(mean));
   const known = [...min, ...max].filter((value): value is number => value !== null && Number.isFinite(value));
   const span = known.length > 1 ? `, between ${format.metric(known.reduce((a, b) => Math.min(a, b)))} and ${format.metric(known.reduce((a, b) => Math.max(a, b)))}` : "";
   const marks = picture.marks.length > 0 ? `, ${picture.marks.length} not finite` : "";
-  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${span}${marks}. Arrow keys move the crosshair, Enter enlarges.`;
+  return `${plain(metric.name)}: ${picture.x.length} points, latest ${last}${span}${marks}${resumed.map(({ label }) => `, ${label}`).join("")}. Arrow keys move the crosshair, Enter enlarges.`;
 }
 
 /** Why a chart has nothing to draw. */

@@ -1,7 +1,8 @@
 import * as format from "../lib/format";
 import { csv } from "../lib/csv";
 import { safe, save } from "../lib/save";
-import { bestOf, metricColumns, ordinalOf } from "../state/epochs";
+import { bestOf, metricColumns } from "../state/epochs";
+import { isSuperseded } from "../state/resumes";
 import { real } from "../wire/numbers";
 import type { EpochRecord } from "../wire/types.gen";
 import { usePage } from "./context";
@@ -22,14 +23,23 @@ export function Epochs() {
     );
   }
   const metrics = metricColumns(epochs);
-  const best = new Map(metrics.map((name) => [name, bestOf(name, epochs)]));
+  const resumes = page.resumes.value;
+  const best = new Map(metrics.map((name) => [name, bestOf(name, epochs, resumes)]));
+  const isPast = epochs.some((record) => isSuperseded(record, resumes));
+  const tagOf = (record: EpochRecord): Tag => {
+    if (isSuperseded(record, resumes)) return ["before the resume", "Of processes before the present ones, which train it again: superseded as soon as they have"];
+    return record.complete ? null : ["incomplete", "Cut short, or not told by every rank that trained it: its figures are of what was told"];
+  };
   const hasGpu = epochs.some((record) => record.gpu !== null || record.vram_used !== null);
   const load: Load = hasGpu ? "gpu" : epochs.some((record) => record.cpu !== null) ? "cpu" : null;
   return (
     <section class="panel epochs" aria-label="Epochs">
       <header class="panel-head">
         <h2>Epochs</h2>
-        <span class="panel-note">means over ranks; ★ best so far</span>
+        <span class="panel-note">
+          means over ranks; ★ best {page.isOver.value ? "" : "so far "}of whole epochs
+          {isPast && "; what was trained before the run resumed, and is trained again, is pale"}
+        </span>
         <button type="button" class="chip" onClick={() => save(`${safe(run?.name ?? "run")}-epochs.csv`, "text/csv;charset=utf-8", epochsCsv(epochs, metrics))}>
           <Icon name="down" /> CSV
         </button>
@@ -53,7 +63,7 @@ export function Epochs() {
           </thead>
           <tbody>
             {[...epochs].reverse().map((record) => (
-              <Row key={record.epoch} record={record} number={ordinalOf(record.epoch, epochs)} metrics={metrics} best={best} load={load} />
+              <Row key={record.epoch} record={record} number={record.epoch + page.epochOffset.value} tag={tagOf(record)} metrics={metrics} best={best} load={load} />
             ))}
           </tbody>
         </table>
@@ -65,20 +75,28 @@ export function Epochs() {
 /** Which load there is to show, if any. */
 type Load = "gpu" | "cpu" | null;
 
+/** What is not as it should be with an epoch, in a word and in a sentence. */
+type Tag = readonly [word: string, why: string] | null;
+
 interface RowProps {
   record: EpochRecord;
   number: number;
+  tag: Tag;
   metrics: string[];
   best: Map<string, number | null>;
   load: Load;
 }
 
-function Row({ record, number, metrics, best, load }: RowProps) {
+function Row({ record, number, tag, metrics, best, load }: RowProps) {
   return (
-    <tr class={record.complete ? "" : "is-open"}>
+    <tr class={tag === null ? "" : "is-open"}>
       <td class="figure">
+        {tag !== null && (
+          <span class="tag" title={tag[1]}>
+            {tag[0]}
+          </span>
+        )}{" "}
         {number}
-        {!record.complete && <span class="tag">open</span>}
       </td>
       {metrics.map((name) => {
         const isBest = best.get(name) === record.epoch;

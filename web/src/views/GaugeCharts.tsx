@@ -90,8 +90,8 @@ function GaugeChart({ gauge, crosshair }: { gauge: Gauge; crosshair: Crosshair }
   const picture = useMemo(() => pictureOfLines(lines, solo.value, isEach), [lines, solo.value, isEach, page.theme.value, page.scheme.value]);
   const yFormat = unitFormat(gauge.unit);
   const frame = useMemo(
-    () => ({ xKind: x, range, at: null, yTicks: unitTicks(gauge.unit), inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null }),
-    [x, range[0], range[1]],
+    () => ({ xKind: x, range, at: null, yTicks: unitTicks(gauge.unit), inBytes: gauge.unit === "bytes" || gauge.unit === "bytes/s", yRange: gauge.unit === "ratio" ? ([0, 1] as const) : null, resumed: page.resumed(x) }),
+    [x, range[0], range[1], origin, page.resumes.value],
   );
   return (
     <article ref={ref} class="chart" aria-label={gauge.title}>

@@ -1,9 +1,8 @@
 import type { Signal } from "@preact/signals";
 import type { Column, Line, Picture } from "../charts/aligned";
 import * as format from "../lib/format";
-import { nearest } from "../lib/search";
 import type { Entries } from "../state/columns";
-import type { Spread, Tellers } from "../state/spread";
+import { countAt, type Spread, type Tellers } from "../state/spread";
 
 interface Props {
   picture: Picture;
@@ -30,7 +29,7 @@ const NEIGHBOURS = 6;
 export function Legend({ picture, index, solo, entries, tellers, lead, unplaced = 0, spread = null, kept = null, marks = 0, values = format.metric }: Props) {
   const at = index ?? picture.x.length - 1;
   const hasBand = picture.band !== null || solo.value !== null;
-  const who = entries === undefined || tellers === undefined ? "" : whose(tellers, countAt(entries, index === null ? undefined : picture.x[index]));
+  const who = entries === undefined || tellers === undefined ? "" : whose(tellers, countAt(entries, index === null ? undefined : picture.x[index], tellers.living));
   const isSmoothed = picture.lines.some((line) => line.key === "raw");
   return (
     <ul class="legend">
@@ -112,11 +111,6 @@ function whose({ count, only }: Tellers, here: number): string {
 
 function toggle(solo: Signal<string | null>, key: string): void {
   solo.value = solo.value === key ? null : key;
-}
-
-/** @param x Where; the newest few places when undefined, which some may not have told yet. A picture with ranks over it has more places than the cohort. */
-function countAt({ x: places, count }: Entries, x: number | undefined): number {
-  return x === undefined ? Math.max(0, ...count.slice(-3)) : (count[nearest(places, x)] ?? 0);
 }
 
 /** A column's value at a place, or the nearest it has there: ranks need not log the same steps. */

@@ -1,9 +1,9 @@
-import { ordinalOf } from "../state/epochs";
 import { useComputed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { takenAlong } from "../state/ending";
 import { loadOf, sum } from "../state/load";
+import { pausedOf } from "../state/resumes";
 import { formatView } from "../state/view";
 import type { MetricEntry, RankCounts, RankEntry } from "../wire/types.gen";
 import { elapsedSeconds, etaSeconds, isSampled, standingSeconds } from "./clocks";
@@ -119,7 +119,7 @@ function Progress() {
         {hasEpoch ? (
           <>
             <small>epoch </small>
-            {format.count(ordinalOf(run.epoch ?? 0, page.model.value.epochs))}
+            {format.count((run.epoch ?? 0) + page.epochOffset.value)}
             {run.epochs !== null && <small> / {format.count(run.epochs)}</small>}
           </>
         ) : (
@@ -157,11 +157,16 @@ function TimeLeft() {
   const page = usePage();
   const eta = etaSeconds(page);
   const elapsed = elapsedSeconds(page);
+  const pause = pausedOf(page.run.value);
+  const paused = pause >= 1 ? ` · without ${format.duration(pause)} of pause` : "";
   if (page.isOver.value) {
     return (
       <Vital label="Took">
         <span class="vital-figure">{format.duration(elapsed)}</span>
-        <span class="vital-note">ended {format.moment(page.run.value?.ended_at)}</span>
+        <span class="vital-note">
+          ended {format.moment(page.run.value?.ended_at)}
+          {paused}
+        </span>
       </Vital>
     );
   }
@@ -170,6 +175,7 @@ function TimeLeft() {
       <span class={`vital-figure ${eta === null ? "is-unknown" : ""}`}>{eta === null ? "unknown" : format.clock(eta)}</span>
       <span class="vital-note">
         {page.run.value?.state === "waiting" ? "waiting" : "ran"} {elapsed !== null && elapsed >= 3600 ? format.duration(elapsed) : format.clock(elapsed)}
+        {paused}
         {eta !== null && page.connection.value !== "disconnected" && ` · ends ${format.when(Date.now() / 1000 + eta, false)}`}
       </span>
     </Vital>

@@ -36,7 +36,7 @@ export function allColumns(page: Page, ranks: RankEntry[], slowest: number | nul
   const base = standingColumns(page, ranks, slowest, false).filter((column) => column.key !== "generation");
   const columns: RankColumn[] = [
     ...base,
-    { key: "epoch", title: "epoch", about: "Epoch it is in", cell: (rank) => format.count(rank.epoch) },
+    { key: "epoch", title: "epoch", about: "Epoch it is in", cell: (rank) => format.count(rank.epoch === null ? null : rank.epoch + page.epochOffset.value) },
     { key: "step", title: "step", about: "Latest step", cell: (rank) => format.count(rank.step) },
     { key: "gpu", title: "gpu", about: "Utilisation of its own device, mean of the last interval", cell: (rank) => format.percent(rank.gpu?.util) },
     { key: "memory", title: "memory", about: "Of its device, else of its processes", cell: (rank) => memory(rank) },

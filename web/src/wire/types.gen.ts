@@ -107,7 +107,7 @@ export interface Diagnosis {
   balance: SharePart[];
 }
 
-/** `/api/v1/run` and `run.json`. */
+/** `/api/v1/run` and `run.json`. `elapsed_seconds` is without the pauses between sessions: see `environment`. */
 export interface RunDocument {
   id: string;
   name: string;
@@ -377,9 +377,10 @@ export interface EpochRecord {
   batches: number | null;
   throughput: number | null;
   ranks: number;
-  /** False while a live rank has not reported it. */
+  /** False while a live rank has not reported it, and for one that was cut short by the end of a script. */
   complete: boolean;
   ended_at: number | null;
+  generation: number;
   cpu: number | null;
   memory_used: number | null;
   memory_total: number | null;
@@ -430,7 +431,6 @@ export interface GaugeTrack {
 
 /** `/api/v1/gauges`: what `/api/v1/resources` holds, thinned to a bounded number of samples a path, for drawing. */
 export interface GaugesAnswer {
-  /** What times are counted from. */
   origin: number;
   tracks: GaugeTrack[];
   /** The newest whole sample of each host. */

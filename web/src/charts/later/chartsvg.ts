@@ -96,7 +96,8 @@ function curves(file: ChartFile): string[] {
     }),
   );
   const signs = marks.map(({ x, sign }) => `<path d="M${placeX(x)} ${TOP}V${file.height - BOTTOM}" stroke="${colors.critical}" stroke-opacity="0.28"/><text x="${placeX(x)}" y="${sign === "▲" ? TOP + 12 : file.height - BOTTOM - 6}" text-anchor="middle" fill="${colors.critical}">${sign}</text>`);
-  return [...bands, ...drawn, ...signs];
+  const resumed = file.resumed.map(({ x, label }) => `<path d="M${placeX(x)} ${TOP}V${file.height - BOTTOM}" stroke="${colors.muted}" stroke-dasharray="1 2"/><text x="${placeX(x) + 4}" y="${TOP + 12}" fill="${colors.muted}">${escaped(label)}</text>`);
+  return [...bands, ...drawn, ...resumed, ...signs];
 }
 
 Reflect.set(globalThis, Symbol.for("trackside.chartfile"), chartSvg);
