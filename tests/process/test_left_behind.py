@@ -9,9 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.process.job import TRACKSIDE, Job, clean_environment, wait_for
+from trackside.wire.estate import session_of
 from trackside.wire.spool import memory_path
 from trackside.wire.sweep import CROWD_SETTLED_S, SETTLED_S
 
@@ -76,10 +78,13 @@ def test_what_a_killed_run_left_in_memory_is_swept_by_the_next_and_recovered_who
     assert {path.suffix for path in left} == {".part", ".ring"}
     age(left, CROWD_SETTLED_S + 30)  # told, and not swept yet by a controller of another test
     environ = clean_environment()
+    listed = subprocess.run([*TRACKSIDE, "recover"], capture_output=True, text=True, timeout=60, env=environ)
+    said = listed.stdout.splitlines()
+    (at,) = [number for number, line in enumerate(said) if f"one killed process of run {run} left" in line]
+    assert said[at + 1].strip() == f"trackside recover {folder}"
     doctor = subprocess.run([*TRACKSIDE, "doctor"], capture_output=True, text=True, timeout=60, env=environ)
-    (said,) = [line for line in doctor.stdout.splitlines() if run in line]
-    assert f"one killed process of run {run} left" in said
-    assert f"`trackside recover {folder}`" in doctor.stdout, doctor.stdout
+    assert "  left  " in doctor.stdout
+    assert len(doctor.stdout.splitlines()) <= 24, "one screen"
     age(left, SETTLED_S + 60)
     following = Job([sys.executable, "-c", NEXT], tmp_path)
     try:
@@ -112,3 +117,46 @@ def test_what_a_killed_run_left_in_memory_is_swept_by_the_next_and_recovered_who
     assert found == list(range(len(found)))
     assert len(found) > steps
     assert not (folder / "spool").exists()
+
+
+EARLY = """
+import time
+import trackside
+
+mon = trackside.Monitor()
+for step in range(100):
+    mon.log({"loss": float(step)})
+print("logged", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_script_that_is_killed_with_the_controller_it_was_starting_is_made_a_run_of(tmp_path: Path) -> None:
+    (tmp_path / "early.py").write_text(EARLY)
+    killed = Job([sys.executable, "early.py"], tmp_path)
+    try:
+        script = psutil.Process(killed.process.pid)
+        wait_for(lambda: "logged" in killed.stdout, 60, "its values")
+        for process in [*wait_for(script.children, 30, "a controller that starts"), script]:
+            process.kill()
+        killed.wait(30)
+    finally:
+        killed.close()
+    assert not (tmp_path / "runs").exists(), "the controller was faster than the test"
+    mine = [path for path in memory_path().glob("*.part") if str(tmp_path).encode() in path.read_bytes()]
+    (session,) = {session_of(path) for path in mine}
+    recover = [*TRACKSIDE, "recover"]
+    environ = clean_environment()
+    listed = subprocess.run(recover, capture_output=True, text=True, timeout=60, env=environ, cwd=tmp_path)
+    assert f"trackside recover {session}\n" in listed.stdout
+    done = subprocess.run(
+        [*recover, session, "--json"], capture_output=True, text=True, timeout=60, env=environ, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    folder = Path(said["directory"])
+    assert (folder.parent, folder.name.endswith("-early"), said["points"]) == (tmp_path / "runs", True, 100)
+    import pandas as pd
+
+    assert sorted(pd.read_parquet(folder / "points").value) == [float(step) for step in range(100)]
+    assert not any(path.exists() for path in mine)

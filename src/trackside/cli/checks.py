@@ -11,6 +11,7 @@ import msgspec
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from trackside.controller.strays import find_strays
 from trackside.errors import AddressError, PortTakenError, UsageError
 from trackside.launch.settings import writable_directory
 from trackside.monitor.roles import find_identity, is_disabled
@@ -20,11 +21,13 @@ from trackside.monitor.samplers.visible import visible_devices
 from trackside.server.built import INDEX, STATIC
 from trackside.server.port import DEFAULT_PORT, bind_port
 from trackside.wire.address import ControllerAddress, parse_address
-from trackside.wire.sweep import CROWD_SETTLED_S, Remains, megabytes, survey
+from trackside.wire.sweep import CROWD_SETTLED_S, megabytes
 
 Status = Literal["ok", "warn", "fail"]
 
 HANDSHAKE_S = 3.0
+MOST_LEFT = 2
+"""Of runs whose killed processes left something: what the doctor says fits on one screen."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,22 +174,20 @@ def check_directory(environ: Mapping[str, str]) -> Finding:
 
 
 def check_left() -> Iterator[Finding]:
-    """What killed processes left on this machine that nobody has taken in, a finding for each run."""
-    runs: dict[str | None, list[Remains]] = {}
-    for left in survey():
-        if not left.is_empty and time.time() - left.written_at >= CROWD_SETTLED_S:
-            runs.setdefault(left.run, []).append(left)
-    if not runs:
+    """What killed processes left on this machine that nobody has taken in: the latest, and how much more there is."""
+    strays = find_strays(CROWD_SETTLED_S)
+    if not strays:
         yield Finding(check="left", status="ok", text="no killed process has left anything on this machine")
-    for run, lefts in runs.items():
-        folders = ", ".join(sorted({str(path.parent) for left in lefts for path in left.paths}))
-        count, size = len(lefts), megabytes(sum(left.size for left in lefts))
-        hours = (time.time() - max(left.written_at for left in lefts)) / 3600
-        processes = "one killed process" if count == 1 else f"{count} killed processes"
-        text = f"{processes} of run {run or 'unknown'} left {size} in {folders}, {hours:.1f} h ago"
-        where = next((str(left.folder) for left in lefts if left.folder is not None), "RUN_DIR")
-        advice = f"`trackside recover {where}` takes it in; nothing is removed before that, unless you do it"
-        yield Finding(check="left", status="warn", text=text, advice=advice)
+    for stray in strays[:MOST_LEFT]:
+        yield Finding(check="left", status="warn", text=stray.words, advice=f"{stray.command}   takes it in")
+    if rest := strays[MOST_LEFT:]:
+        size = megabytes(sum(left.size for stray in rest for left in stray.left))
+        yield Finding(
+            check="left",
+            status="warn",
+            text=f"and {size} of {len(rest)} earlier runs; nothing is removed before it was taken in",
+            advice="trackside recover   lists all, each with its command",
+        )
 
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:

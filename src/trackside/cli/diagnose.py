@@ -1,5 +1,6 @@
 """`trackside diagnose`: who was slow in a run, and why; finished or still running."""
 
+import os
 from collections.abc import Sequence
 
 import msgspec
@@ -8,7 +9,7 @@ from trackside.cli.parser import Parser
 from trackside.errors import RunFolderError
 from trackside.run.diagnose.words import summary_lines, verdict_line
 from trackside.sinks.terminal import escape_controls
-from trackside.store import RunFolder
+from trackside.store import RunFolder, choose_run
 from trackside.wire.documents import Diagnosis
 
 SUMMARY = "say who was slow in a run, and why"
@@ -21,10 +22,10 @@ def main(arguments: Sequence[str]) -> int:
         RunFolderError: no run folder, or nothing in it that a verdict could be based on.
     """
     parser = Parser("diagnose", SUMMARY)
-    parser.add_argument("run", metavar="RUN_DIR", help="a run folder")
+    parser.add_argument("run", metavar="RUN_DIR", help="a run: its folder, or its name in `trackside ls`")
     parser.add_argument("--json", action="store_true", help="print the diagnosis as JSON")
     options = parser.parse_args(list(arguments))
-    diagnosis = read_diagnosis(RunFolder.open(options.run))
+    diagnosis = read_diagnosis(RunFolder.open(choose_run(options.run, os.environ.get("TRACKSIDE_DIR") or "runs")))
     if options.json:
         print(msgspec.json.encode(diagnosis).decode())
         return 0

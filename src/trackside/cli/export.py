@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO, TextIO
 from trackside.cli.parser import Parser
 from trackside.errors import UsageError
 from trackside.sinks.terminal import escape_controls
-from trackside.store import FORMATS, Exported, export_run
+from trackside.store import FORMATS, Exported, choose_run, export_run
 
 SUMMARY = "write a run's points as csv, jsonl or parquet"
 
@@ -24,19 +25,20 @@ def main(arguments: Sequence[str]) -> int:
         StoreError: it could not be read or written.
     """
     parser = Parser("export", SUMMARY)
-    parser.add_argument("run", metavar="RUN_DIR", help="a run folder")
+    parser.add_argument("run", metavar="RUN_DIR", help="a run: its folder, or its name in `trackside ls`")
     parser.add_argument("--format", choices=FORMATS, default="csv", help="default: csv")
     parser.add_argument("--output", metavar="FILE", help="where to (default: stdout)")
     parser.add_argument("--json", action="store_true", help="print what was written as JSON; needs --output")
     options = parser.parse_args(list(arguments))
+    if options.output is None and (options.format == "parquet" or options.json):
+        wanted = "--format parquet" if options.format == "parquet" else "--json"
+        raise UsageError(f"{wanted} needs a file; add --output points.{options.format}")
+    run = str(choose_run(options.run, os.environ.get("TRACKSIDE_DIR") or "runs"))
     if options.output is None:
-        if options.format == "parquet" or options.json:
-            wanted = "--format parquet" if options.format == "parquet" else "--json"
-            raise UsageError(f"{wanted} needs a file; add --output points.{options.format}")
         out: IO[str] = _Escaping(sys.stdout) if sys.stdout.isatty() else sys.stdout  # type: ignore[assignment]
-        return _say_missing(export_run(options.run, options.format, out, None))
+        return _say_missing(export_run(run, options.format, out, None))
     target = Path(options.output).absolute()
-    done = _write(options.run, options.format, target)
+    done = _write(run, options.format, target)
     if options.json:
         print(json.dumps({"file": str(target), "points": done.points, "missing": done.missing}))
     else:

@@ -2,14 +2,16 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
 from trackside.cli.parser import Parser
 from trackside.sinks.terminal import escape_controls
-from trackside.store import RunSummary, list_runs
+from trackside.store import RunSummary, list_runs, runs_folder
 
 SUMMARY = "list the runs of a folder"
 _COLUMNS = ("STARTED", "NAME", "STATE", "RANKS", "STEP", "TOOK", "FOLDER")
@@ -25,9 +27,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("dir", nargs="?", help="folder that holds run folders (TRACKSIDE_DIR; default: runs)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
-    runs = list_runs(options.dir or os.environ.get("TRACKSIDE_DIR") or "runs")
+    directory = Path(options.dir or os.environ.get("TRACKSIDE_DIR") or "runs")
+    root = runs_folder(directory) if directory.is_dir() else directory
+    runs = list_runs(root)
+    if not runs:
+        words = f"no run in {root.absolute()}; runs lie where --dir or TRACKSIDE_DIR said, by default in ./runs"
+        print(escape_controls(f"trackside ls: {words}"), file=sys.stderr)
     if options.json:
         print(msgspec.json.encode(runs).decode())
+        return 0
+    if not runs:
         return 0
     rows = [_COLUMNS, *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS) - 1)]
@@ -41,9 +50,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     if run.started_at:
         with contextlib.suppress(ValueError, OverflowError, OSError):  # no year that there is
             started = datetime.fromtimestamp(run.started_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    by_hand = (run.state_detail or "").startswith("stopped ")
-    word = "stopped" if by_hand else run.state
-    state = f"{word} (open)" if run.open else word
+    state = f"{run.state_word} (open)" if run.open else run.state_word
     cells = (
         started,
         run.name,

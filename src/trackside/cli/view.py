@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     logging.basicConfig(level=logging.WARNING, format="trackside view: %(message)s", stream=sys.stderr)
     parser = Parser("view", SUMMARY)
-    parser.add_argument("run", metavar="RUN_DIR", help="a run folder")
+    parser.add_argument("run", metavar="RUN_DIR", help="a run: its folder, or its name in `trackside ls`")
     parser.add_argument("--port", help="port of the page (TRACKSIDE_PORT; default: 7117, or the next that is free)")
     parser.add_argument("--bind", help="address of the page (TRACKSIDE_BIND; default: loopback)")
     parser.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
@@ -39,11 +39,12 @@ def main(arguments: Sequence[str]) -> int:
         allowed_hosts=tuple(name.strip() for name in (options.allowed_hosts or "").split(",") if name.strip()),
     )
     from trackside.controller.viewing import Viewer
-    from trackside.store import keep_frames_out
+    from trackside.store import choose_run, keep_frames_out
 
     keep_frames_out()
     token = None if config.is_loopback else config.token or make_token()
-    viewer = Viewer(options.run, config, token)
+    run = choose_run(options.run, os.environ.get("TRACKSIDE_DIR") or "runs")
+    viewer = Viewer(str(run), config, token)
 
     def say(url: str, line: str) -> None:
         if options.json:

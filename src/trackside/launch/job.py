@@ -60,6 +60,8 @@ class Job:
         """
         if self._options.processes > 1:  # torchrun's own default, without its banner
             os.environ.setdefault("OMP_NUM_THREADS", "1")
+        if self._options.note is not None:
+            self._terminal.entry("note", self._options.note)
         if self._options.max_nodes == 1 and not self._disabled and not self._given_address:
             self._start_controller()
             self._start_agent()  # which shows where the page is, while torch still gathers itself

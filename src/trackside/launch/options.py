@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any, NoReturn
 from trackside.errors import LaunchError, UsageError
 from trackside.launch.settings import RunSettings, add_run_options, settings_from
 
+_TORCHS = ("--nproc-per-node", "--nproc_per_node", "--nnodes", "--max-restarts", "--max_restarts")
+"""Of torch's options those that are forgotten in front of the script."""
 _NO_TORCH = (
     "trackside run needs PyTorch, whose elastic agent starts the ranks, and it is not installed for {python}\n"
     "  install it: pip install torch\n"
@@ -29,6 +32,8 @@ class RunOptions:
     processes: int
     """Ranks on this host."""
     max_nodes: int
+    note: str | None
+    """What looks like a slip, for people."""
     instrument: bool
     """Whether torch is watched in the ranks, also in a script without a `Monitor`."""
 
@@ -72,8 +77,33 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOp
         torch=namespace,
         processes=processes,
         max_nodes=most,
+        note=_note_on_order(namespace),
         instrument=not namespace.no_instrument and _may_instrument(environ),
     )
+
+
+def _note_on_order(namespace: argparse.Namespace) -> str | None:
+    """An option behind the script is the script's; one of ours that the script says nothing of was hardly meant so."""
+    ours = {*_own_options(), *_TORCHS}
+    script = Path(str(namespace.training_script))
+    given = [str(argument).partition("=")[0] for argument in namespace.training_script_args]
+    astray = [option for option in given if option in ours]
+    if not astray or namespace.module or namespace.no_python:
+        return None
+    try:
+        text = script.read_text("utf-8", errors="replace")
+    except OSError:
+        return None
+    option = next((one for one in astray if not re.search(rf"\b{one[2:].replace('-', '[-_]')}\b", text)), None)
+    if option is None:
+        return None
+    return f"{option} stands behind {script.name} and is the script's; for Trackside it stands before: trackside run {option} … {script.name}"
+
+
+def _own_options() -> list[str]:
+    parser = argparse.ArgumentParser(add_help=False)
+    add_run_options(parser)
+    return [f"--{name.replace('_', '-')}" for name in vars(parser.parse_args([]))]
 
 
 def _may_instrument(environ: Mapping[str, str]) -> bool:

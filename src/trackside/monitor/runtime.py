@@ -46,8 +46,7 @@ REPORT_S = 3.0
 INTRODUCE_S = 1.0
 """How long an end waits for the sampler to have said what this process runs on: milliseconds, but for a hung driver."""
 SPOOL_FOLDER = "spool"
-_LOOK_S = 0.02
-_MOST_WARNINGS = 1_000
+_LOOK_S, _MOST_WARNINGS = 0.02, 1_000
 
 
 class User(Protocol):
@@ -92,7 +91,7 @@ class Runtime:
         self._began = time.monotonic()
         self._finishing = threading.Lock()
         self._warned: set[str] = set()
-        self._faults_told = 0
+        self._faults_told = self._lost_values = 0
         self._url_line: str | None = None
         self._is_report_said = False
         self._ended_by: str | None = None
@@ -112,7 +111,6 @@ class Runtime:
         self._environ, self._wants_samples = environ, resources
         self._sampling: Sampling | None = None
         self._is_settled = self._is_ending = False
-        self._lost_values = 0
         self.is_behind = False
         self._watched: ModelWatch | None = None
         self._heir: Heir | None = None
@@ -123,6 +121,8 @@ class Runtime:
         """Begin: the send thread, and the sampler's. Where no thread can be had, nothing has begun."""
         if not self._who.is_held:
             self._settle()
+        self._ring.turn(0, 1)  # now, and with it the file that says whose it is: this process may be killed in a moment
+        self._link.send(self._plan)
         self._link.start()
         atexit.register(self.finish_at_exit)
         self._register_with_multiprocessing()

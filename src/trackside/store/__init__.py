@@ -13,7 +13,7 @@ from trackside.store.export import COLUMNS, FORMATS, Exported, export_run, read_
 from trackside.store.folder import SCHEMA_VERSION, RunFolder
 from trackside.store.hot import PointTable, Snapshot
 from trackside.store.journal import Damage, Frame, read_journal
-from trackside.store.listing import RunSummary, find_run, list_runs
+from trackside.store.listing import RunSummary, choose_run, find_run, list_runs, runs_folder
 from trackside.store.lock import FolderLock
 from trackside.store.query import SeriesReader
 from trackside.store.records import read_events
@@ -40,6 +40,7 @@ __all__ = [
     "Snapshot",
     "StoreStatus",
     "StoreWriter",
+    "choose_run",
     "export_run",
     "find_resumption",
     "find_run",
@@ -51,4 +52,5 @@ __all__ = [
     "read_journal",
     "read_points",
     "read_rows",
+    "runs_folder",
 ]

@@ -134,7 +134,7 @@ def sweep(settled_s: float = SETTLED_S, crowd_bytes: int = CROWD_BYTES) -> list[
         if left.is_empty:
             _with_all_held(left.paths, _remove)
             continue
-        folder = _reachable(left)
+        folder = reachable_folder(left)
         target = folder / RUN_SPOOL if folder is not None else lasting_path() if left.is_in_memory else None
         if target is not None and _move(left, target, is_own=folder is not None):
             known = moved.get(left.run) or Moved(left.run, 0, 0, target, folder)
@@ -211,7 +211,7 @@ def _with_folders(found: list[Remains]) -> Iterator[Remains]:
         yield replace(left, folder=left.folder or (folders.get(left.run) if left.run else None))
 
 
-def _reachable(left: Remains) -> Path | None:
+def reachable_folder(left: Remains) -> Path | None:
     """The folder of its run, when it is there, is this user's and is of that run."""
     folder = left.folder
     if folder is None or left.run is None or not folder.is_absolute():

@@ -101,3 +101,57 @@ def test_importing_the_command_line_imports_no_command():
     code = "import sys, trackside.cli; print([m for m in sys.modules if m in ('numpy','zmq','starlette','duckdb','torch')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def made(root: Path, name: str, at: float, **more: object) -> Path:
+    folder = RunFolder.create(root, name, at)
+    folder.document.write_text(json.dumps({"id": f"id{at:.0f}", "name": name, "state": "finished", **more}))
+    folder.report.write_text("<html>")
+    return folder.path
+
+
+def test_a_run_is_found_by_its_name_as_ls_shows_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "runs", "digits", 1.0)
+    made(tmp_path / "runs", "other", 2.0)
+    for which in ("digits", "id1", "19700101T000001Z-digits", "runs/19700101T000001Z-digits"):
+        assert main(["export", which]) == 0
+        assert capsys.readouterr().out.startswith("series,")
+
+
+def test_a_name_of_several_runs_is_asked_back(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [made(tmp_path / "runs", "digits", at) for at in (1.0, 2.0)]
+    assert main(["export", "digits"]) == 1
+    said = capsys.readouterr().err
+    assert "2 runs are called digits; give the folder of one" in said
+    assert all(str(folder) in said for folder in folders)
+
+
+@pytest.mark.parametrize("command", ["view", "export", "diagnose", "recover"])
+def test_what_is_no_run_is_answered_with_the_runs_there_are(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = made(tmp_path / "runs", "digits", 1.0)
+    assert main([command, str(folder / "report.html")]) == 1
+    assert f"report.html is a file; give the run's folder: {folder}" in capsys.readouterr().err
+    for wrong in ("nothing", ".", "runs"):
+        assert main([command, wrong]) == 1
+        said = capsys.readouterr().err
+        assert f"give one of the runs in {tmp_path / 'runs'}:" in said
+        assert f"{folder}  finished" in said
+
+
+def test_the_runs_below_a_working_folder_are_listed(tmp_path, capsys):
+    folder = made(tmp_path / "runs", "digits", 1.0, state="terminated", state_detail="stopped with Ctrl-C (SIGINT)")
+    for where in (tmp_path, tmp_path / "runs", folder):
+        assert main(["ls", str(where)]) == 0
+        header, row = capsys.readouterr().out.splitlines()
+        assert header.startswith("STARTED")
+        assert "  stopped (open)  " in row
+        assert row.endswith(str(folder))
+
+
+def test_a_folder_without_runs_is_no_empty_table(tmp_path, capsys):
+    assert main(["ls", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert (said.out, f"no run in {tmp_path}; runs lie where" in said.err) == ("", True)

@@ -32,6 +32,18 @@ def test_torchruns_options_and_ours_stand_before_the_script(folder: Path) -> Non
     assert options.torch.training_script_args == ["--port", "its own", "-x"]
 
 
+def test_an_option_of_ours_behind_the_script_is_the_scripts_and_a_note_says_so(folder: Path) -> None:
+    options = parse_options(["train.py", "--port=7117", "--lr", "3"], {})
+    assert options.settings.port is None
+    assert options.note == (
+        "--port stands behind train.py and is the script's; for Trackside it stands before: trackside run --port … train.py"
+    )
+    assert parse_options(["--port", "0", "train.py", "--lr", "3"], {}).note is None
+    (folder / "train.py").write_text("class Options:\n    port: int = 1\n")
+    assert parse_options(["train.py", "--port", "7117"], {}).note is None, "it has one of its own"
+    assert (parse_options(["train.py", "--no-page"], {}).note or "").startswith("--no-page stands behind")
+
+
 def test_the_scripts_own_options_are_never_taken_for_ours() -> None:
     own = ["--signal", "9", "--no", "--n", "3", "--rdzv", "-r"]
     assert parse_options(["train.py", *own], {}).torch.training_script_args == own
