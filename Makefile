@@ -53,9 +53,9 @@ test-python: python
 test-web: page
 	@if test -f web/package.json; then printf '\033[1m▸ vitest\033[0m\n'; cd web && npm run --silent test; fi
 
-test-long: setup ## the tests that take long
+test-long: setup ## the tests that take long; WHAT=tests/faults for some of them
 	$(say) 'pytest, the long ones'
-	@$(BIN)/pytest -m long
+	@$(BIN)/pytest -m long --durations=20 --durations-min=60 $(WHAT)
 
 lint: python lint-web ## ruff, mypy, import contracts, TypeScript
 	$(say) 'ruff'

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import zmq
 
+from tests.process.job import PATIENCE
 from tests.process.wire_client import ControllerUnderTest, WireRank, points
 from trackside.wire import documents, messages
 
@@ -165,7 +166,7 @@ class Fleet:
 
 
 def wait_for(look: Callable[[], Any], what: str, seconds: float = 15) -> Any:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while time.monotonic() < deadline:
         if found := look():
             return found

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from trackside.server.built import read_files
 from trackside.sinks.report import inline_page
@@ -11,6 +12,13 @@ from trackside.wire import baked as wire_baked
 from trackside.wire import documents
 
 STARTED = 1_700_000_000.0
+VIEWS = [
+    (375, "dark"),
+    (1440, "light"),
+    (3840, "dark"),
+    *(pytest.param(*view, marks=pytest.mark.long) for view in ((375, "light"), (1440, "dark"), (3840, "light"))),
+]
+"""Width of a window and its theme."""
 HOSTILE = '<img src=x onerror="window.hit=1">'
 
 

@@ -30,7 +30,7 @@ def test_a_slow_loader_is_named_live_and_its_end_is_seen(four: Fleet, page: Page
     expect(why).to_contain_text("Not known yet")
     four.steps(0, 60, {2: SLOW})
     verdict = why.get_by_role("list", name="Verdicts").get_by_role("listitem")
-    expect(verdict).to_have_count(1, timeout=15_000)
+    expect(verdict).to_have_count(1)
     expect(verdict).to_contain_text(re.compile(r"data starvation.*rank 2", re.S))
     expect(verdict).to_contain_text(re.compile(r"data, rank 2\s*15\dms\s*its peers\s*5\.\d\dms"))
     expect(page.get_by_role("complementary", name="Newest warning")).to_contain_text("rank 2")
@@ -47,7 +47,7 @@ def test_a_slow_loader_is_named_live_and_its_end_is_seen(four: Fleet, page: Page
 
     for first in range(60, 460, 40):
         four.steps(first, 40, {})
-    expect(why).to_contain_text("Nobody is behind.", timeout=15_000)
+    expect(why).to_contain_text("Nobody is behind.")
     expect(why).to_contain_text("1 verdict is over")
     expect(page.get_by_role("complementary", name="Newest warning")).to_have_count(0)
 
@@ -56,7 +56,7 @@ def test_a_healthy_run_names_nobody(four: Fleet, page: Page) -> None:
     four.steps(0, 200, {})
     page.goto(four.url)
     why = page.get_by_role("region", name="Why")
-    expect(why).to_contain_text("Nobody is behind.", timeout=15_000)
+    expect(why).to_contain_text("Nobody is behind.")
     expect(why.get_by_role("img", name=re.compile("^Phases of the job: data 5"))).to_be_visible()
 
 

@@ -32,7 +32,7 @@ def test_a_chart_is_enlarged_by_keys_and_escape_goes_back(fleet: Fleet, page: Pa
     expect(dialog.get_by_role("img")).to_be_focused()
     page.keyboard.press("ArrowLeft")
     expect(dialog.get_by_role("status")).to_contain_text("step 39")
-    assert "chart=loss" in page.url
+    expect(page).to_have_url(re.compile("chart=loss"))
     room, box = page.viewport_size, dialog.get_by_role("img").bounding_box()
     assert room
     assert box
@@ -49,7 +49,7 @@ def test_a_chart_is_enlarged_by_keys_and_escape_goes_back(fleet: Fleet, page: Pa
     expect(dialog.get_by_role("img")).to_have_attribute("aria-label", re.compile(": 60 points"))
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    assert "chart=" not in page.url
+    expect(page).not_to_have_url(re.compile("chart="))
     expect(chart(page, "loss").get_by_role("img")).to_be_focused()
     page.go_back()
     expect(dialog).to_be_visible()

@@ -345,7 +345,7 @@ def test_a_warning_is_read_out_once_and_figures_never(eight: Fleet, page: Page) 
     page.evaluate(SAYING)
     eight.silence(5)
     strip = page.get_by_role("complementary", name="Newest warning")
-    expect(strip).to_contain_text("rank5 lost", timeout=15_000)
+    expect(strip).to_contain_text("rank5 lost")
     for step in range(200, 205):
         eight.totals = {rank: {"step": step, "batches": step} for rank in range(8)}
         expect(page.get_by_role("group", name="Progress")).to_contain_text(f"step {step}")
@@ -378,7 +378,7 @@ def test_a_chart_that_cannot_be_had_says_why_in_the_controllers_words(
     expect(chart).to_contain_text("asked for again by itself")
     expect(chart).not_to_contain_text("disk_silent")
     page.unroute("**/api/v1/series*")
-    expect(chart).not_to_contain_text("disk", timeout=15_000)
+    expect(chart).not_to_contain_text("disk")
     witness.errors.clear()  # refused answers are logged by the browser itself
 
 

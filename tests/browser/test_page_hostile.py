@@ -62,7 +62,7 @@ def test_d83_nothing_that_a_rank_says_runs_on_the_page(fleet: Fleet, page: Page)
     page.goto(fleet.url)
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("</script><script>"))
     see_as_text(go_round(page, scripts=2))
-    assert "</script>" in page.title()
+    expect(page).to_have_title(re.compile("</script>"))
     page.goto(f"{fleet.url}?path=%3Cimg%20src%3Dx%20onerror%3D{CANARY}%3E&tab=%3Cscript%3E#<img src=x>")
     look(page, scripts=2)
 

@@ -63,7 +63,7 @@ def test_of_many_ranks_the_odd_one_and_the_dead_are_named_and_few_are_drawn(begi
     page.get_by_role("searchbox", name="Find ranks").fill("nowhere")
     expect(page.get_by_text("No rank fits “nowhere”.")).to_be_visible()
     unwell.get_by_role("link", name="rank33").click()
-    assert "rank33" in page.url
+    expect(page).to_have_url(re.compile("rank33"))
 
 
 def test_many_hosts_are_a_line_each(begin: Begin, page: Page, shoot) -> None:
@@ -227,7 +227,7 @@ def test_a_spike_is_seen_after_every_drag(begin: Begin, page: Page) -> None:
         page.mouse.move(x + 40, middle, steps=3)
         page.mouse.up()
         part = assert_spike(page, 0.5)
-    assert "zoom=" in page.url
+    expect(page).to_have_url(re.compile("zoom="))
 
 
 def assert_spike(page: Page, part: float) -> float:

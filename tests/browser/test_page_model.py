@@ -1,7 +1,6 @@
 """The Model tab: the graph of what really ran, by pointer and by keys, live and inside a report."""
 
 import re
-import time
 from pathlib import Path
 
 import numpy as np
@@ -149,7 +148,7 @@ def test_times_change_while_one_looks(fleet: Fleet, page: Page) -> None:
     page.goto(fleet.url + TAB)
     expect(module(page, "head")).to_contain_text("4.2\u202fk")
     fleet.send(0, module_times(made.graph(timed=False), passes=8))
-    expect(module(page, "head")).to_contain_text("33.0ms", timeout=15_000)
+    expect(module(page, "head")).to_contain_text("33.0ms")
     expect(page.get_by_role("region", name="Model")).to_contain_text("mean of 8 passes on rank 0, host clock")
 
 
@@ -172,18 +171,15 @@ def test_a_huge_model_is_folded_and_stays_usable(tmp_path: Path, page: Page, sho
     expect(page.get_by_role("button", name="120 before")).to_be_visible()
     search = page.get_by_label("Search modules")
     search.fill("body.3332.act")
-    started = time.monotonic()
     search.press("Enter")
     expect(details(page)).to_contain_text("body.3332.act")
-    assert time.monotonic() - started < 10
     page.get_by_role("button", name="unfold all").click()
     expect(page.get_by_role("treeitem").nth(250)).to_be_attached()
     assert page.get_by_role("treeitem").count() <= 700
     shoot(page, "model-huge")
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-@pytest.mark.parametrize("width", [375, 1440, 3840])
+@pytest.mark.parametrize(("width", "scheme"), made.VIEWS)
 def test_everyone_can_use_it_at_any_width(tmp_path: Path, page: Page, scheme: str, width: int, shoot) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

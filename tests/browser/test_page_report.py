@@ -139,7 +139,7 @@ def test_the_report_of_a_failed_job_tells_what_its_page_told(four: Fleet, page: 
     expect(ranks.get_by_role("row").filter(has_text="rank3")).to_contain_text("lost")
     expect(ranks.get_by_role("row").filter(has_text="rank2")).to_contain_text("data starvation")
     page.get_by_role("note").get_by_role("link", name="Show rank 1").click()
-    assert page.url.endswith("rank1&tab=ranks")
+    expect(page).to_have_url(re.compile("rank1&tab=ranks$"))
     page.get_by_role("note").get_by_role("link", name="What came before").click()
     expect(page.get_by_role("region", name="Events")).to_contain_text("SIGKILL")
 

@@ -64,7 +64,7 @@ NOTICED = {"exception": "exception: planted", "logged": "console: planted", "out
 
 def complaints(root: Path, folder: Path, fixture: str, bodies: dict[str, str]) -> dict[str, str]:
     """Run one test for each body, each with `fixture`, under this repository's conftest; what was said on teardown."""
-    conftest = (root / "tests/conftest.py").read_text().replace("LEAK_DEADLINE_S = 5.0", "LEAK_DEADLINE_S = 0.3")
+    conftest = (root / "tests/conftest.py").read_text().replace("LEAK_DEADLINE_S = 15.0", "LEAK_DEADLINE_S = 0.3")
     (folder / "conftest.py").write_text(conftest)
     tests = [f"def test_{name}({fixture}):\n{indent(dedent(body).strip(), '    ')}\n" for name, body in bodies.items()]
     (folder / "test_planted.py").write_text("\n".join(tests))

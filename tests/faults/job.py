@@ -175,7 +175,7 @@ class WatchedTraining:
 
     def step(self) -> int:
         """The step the controller has heard of."""
-        (entry,) = self.get("api/v1/ranks")
+        entry: dict[str, Any] = next(iter(self.get("api/v1/ranks")))
         return entry["step"] or 0
 
     def wait_for_step(self, step: int) -> None:
@@ -185,7 +185,7 @@ class WatchedTraining:
 
     def moves_on(self, steps: int = 30) -> bool:
         """Wait for that many more steps on the page."""
-        at = self.step()
+        (at,) = wait_for(lambda: [self.step()], 60, "the page")
         return wait_for(lambda: self.step() > at + steps, 60, "news on the page")
 
     def stalls(self, reason: str) -> Shown:
@@ -251,7 +251,7 @@ class WatchedTraining:
 
     def assert_nothing_left_behind(self) -> None:
         """No file of its sessions is in the machine's memory, or in the temporary folder."""
-        wait_for(lambda: not self._left_behind(), 5, "no file left behind")
+        wait_for(lambda: not self._left_behind(), 15, "no file left behind")
 
     def _left_behind(self) -> list[Path]:
         """Files of this run, and rings whose session has none beside it."""
@@ -281,12 +281,12 @@ class WatchedTraining:
 
     def killed(self, number: int = signal.SIGKILL, words: str = "killed, as without us") -> Shown:
         """A signal has ended it, and it printed nothing."""
-        code = self.process.wait(10)
+        code = self.process.wait(60)
         for reader in self._readers:
             reader.join(10)
         return show(words, (code, "".join(self.out)), (-number, ""))
 
-    def settle(self, seconds: float = 60) -> None:
+    def settle(self, seconds: float = 180) -> None:
         """Wait for the controller's own end."""
         assert self.controller.wait(seconds) == 0, self.controller.stderr
 

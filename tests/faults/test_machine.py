@@ -41,7 +41,8 @@ def test_a_wall_clock_that_jumps_changes_no_order_and_no_duration(
     wait_for(lambda: abs(training.get("api/v1/ranks")[0]["clock_offset_seconds"] or 0) > 250, 30, "the offset")
     assert training.moves_on(100)
     (rank,) = training.get("api/v1/ranks")
-    warning = (warned[0]["text"].partition(" is ")[2], rank["state"], rank["age_seconds"] < 30)
+    off_s, _, words = warned[0]["text"].partition(" is ")[2].partition(" ")
+    warning = (abs(float(off_s) - abs(seconds)) < 2, words, rank["state"], rank["age_seconds"] < 30)
     training.end()
     training.settle()
     took = time.monotonic() - began
@@ -50,7 +51,7 @@ def test_a_wall_clock_that_jumps_changes_no_order_and_no_duration(
         f"the {whose}'s wall clock jumps by {seconds:+} s",
         training=training.same(),
         points=training.complete(),
-        page=(show(warned[0]["text"], warning, ("300.0 s off the controller's", "alive", True)), training.page_ended()),
+        page=(show(warned[0]["text"], warning, (True, "s off the controller's", "alive", True)), training.page_ended()),
         report=(
             training.reported(),
             show("its duration is right", 0 <= report["elapsed_seconds"] <= took, True),
@@ -148,7 +149,7 @@ def test_a_starved_processor_delays_and_loses_nothing(watch: Watch, tell: Tell, 
         at = training.step()
         goes_on = wait_for(lambda: training.step() > at + 60, 120, "steps all the same")
     training.end()
-    training.settle(120)
+    training.settle()
     tell(
         f"the {whose} gets 3 % of a core",
         training=training.same(),

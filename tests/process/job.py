@@ -48,7 +48,7 @@ def wait_for(look: Callable[[], T | None], seconds: float, what: str) -> T:
                 return found
         except (OSError, json.JSONDecodeError, LookupError, StopIteration) as error:
             problem = error
-        time.sleep(0.02)
+        time.sleep(0.05)  # a look is often a question to a server that has work to do
     raise AssertionError(f"not within {seconds} s: {what}" + (f" ({problem!r})" if problem else ""))
 
 

@@ -38,7 +38,7 @@ def crowd(shore: Shore, kind: str, count: int, seconds: float) -> dict[str, int]
 def all_have_gone(shore: Shore) -> None:
     """Nobody is left but the two pages of the shore and who asks."""
     wait_for(lambda: shore.counters()["http_connections"] <= 6, 30, "the crowd's connections to be given back")
-    assert shore.counters()["stream_clients"] == 2
+    wait_for(lambda: shore.counters()["stream_clients"] == 2, 30, "the streams of the two pages alone")
 
 
 def test_a_hundred_pages_at_once(shore: Shore) -> None:

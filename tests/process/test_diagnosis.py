@@ -68,6 +68,7 @@ def printed(job: Job, *options: str) -> str:
     return subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_nothing_is_named_in_a_healthy_job(scratch: Path) -> None:
     job = ran(scratch, "none", "--steps", "120", nproc=2)
     assert verdicts(job) == []

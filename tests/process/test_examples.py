@@ -41,6 +41,7 @@ def test_single(scratch: Path) -> None:
     assert "epoch 1/2" in job.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launcher", [RUN, TORCHRUN], ids=["trackside run", "torchrun"])
 def test_ddp(scratch: Path, launcher: list[str]) -> None:
     job = finished([*launcher, str(EXAMPLES / "ddp.py"), "--epochs", "4"], scratch)
@@ -54,6 +55,7 @@ def test_ddp(scratch: Path, launcher: list[str]) -> None:
     assert len(list(job.runs.iterdir())) == 1
 
 
+@pytest.mark.long
 def test_plain(scratch: Path) -> None:
     job = finished([*RUN, str(EXAMPLES / "plain.py"), "--epochs", "60"], scratch)
     entries = {entry["rank"]: entry for entry in job.document()["rank_entries"]}

@@ -1,4 +1,7 @@
-"""`trackside run` as a launcher: exit codes, signals, restarts, output. Trackside itself is switched off here."""
+"""`trackside run` as a launcher: exit codes, signals, restarts, output. Trackside itself is switched off here.
+
+What is marked long is seen in `test_launch_run.py` as well, where it is on.
+"""
 
 import os
 import re
@@ -45,6 +48,7 @@ def test_b47_output_is_whole_prefixed_and_on_its_own_stream(scratch: Path) -> No
     assert sorted(job.stderr.splitlines()) == [f"[{HOST}:r0] err 0", f"[{HOST}:r1] err 1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "code"),
     [
@@ -59,6 +63,7 @@ def test_the_exit_code_is_that_of_the_rank_that_failed_first(scratch: Path, how:
     assert not any(alive(pid) for pid in pids(job).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_launcher_ends_the_ranks_and_it(scratch: Path, number: signal.Signals) -> None:
     job = launch(scratch, SPEAK, "--rank", "9", "--others-stay")
@@ -68,6 +73,7 @@ def test_a_signal_to_the_launcher_ends_the_ranks_and_it(scratch: Path, number: s
     assert not any(alive(pid) for pid in pids(job).values())
 
 
+@pytest.mark.long
 def test_a_launcher_that_is_killed_leaves_the_ranks_alone(scratch: Path) -> None:
     job = launch(scratch, SPEAK, "--rank", "9", "--others-stay")
     ranks = wait_for(lambda: pids(job) if len(pids(job)) == 2 else None, 30, "both ranks")
@@ -78,6 +84,7 @@ def test_a_launcher_that_is_killed_leaves_the_ranks_alone(scratch: Path) -> None
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_elastic_restarts_are_torchs(scratch: Path) -> None:
     job = launch(scratch, "--max-restarts", "2", SPEAK, "--exit", "3", "--until-generation", "1")
     assert job.wait() == 0
@@ -111,8 +118,10 @@ def test_a_reader_that_leaves_does_not_end_the_training(scratch: Path) -> None:
     [
         (["--bogus", SPEAK], "unrecognized arguments: --bogus"),
         (["nope.py"], "no script 'nope.py'"),
-        (["--dir", "/proc/none", SPEAK], "run folders cannot be kept in /proc/none"),
-        (["--port", "x", SPEAK], "--port x"),
+        pytest.param(
+            ["--dir", "/proc/none", SPEAK], "run folders cannot be kept in /proc/none", marks=pytest.mark.long
+        ),
+        pytest.param(["--port", "x", SPEAK], "--port x", marks=pytest.mark.long),
         ([], "which script?"),
     ],
 )

@@ -1,5 +1,6 @@
 """`trackside run` with a controller: what the run folder says afterwards, and what its terminal said."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +31,63 @@ def ranks(job: Job) -> dict[int, dict[str, Any]]:
     return {entry["rank"]: entry for entry in document["rank_entries"]}
 
 
-def test_a_script_without_a_monitor_is_seen_from_its_start_to_its_end(scratch: Path) -> None:
-    job = launch(scratch, SPEAK, "--rank", "9", "--after", "5")
+@pytest.fixture(scope="module")
+def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    """Ranks of a script without a monitor, which stay until the last test here lets them end."""
+    folder = tmp_path_factory.mktemp("work")
+    job = launch(folder, SPEAK, "--rank", "9", "--until", str(folder / "go"))
     try:
-        seen = wait_for(lambda: [r for r in job.get("api/v1/ranks") if r["memory"]], 30, "ranks with figures")
-        assert {entry["host"] for entry in seen} == {HOST}
-        assert job.wait() == 0
+        wait_for(lambda: len(job.worker_pids()) == 2, 60, "both ranks")
+        yield job
     finally:
         job.close()
+
+
+@pytest.fixture
+def environ(at_work: Job) -> dict[str, str]:
+    """That of rank 1."""
+    lines = Path(f"/proc/{at_work.worker_pids()[1]}/environ").read_bytes().decode().split("\0")
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def test_the_secret_is_on_no_command_line(at_work: Job, environ: dict[str, str]) -> None:
+    address = environ["TRACKSIDE_CONTROLLER"]
+    assert address.startswith("trackside1:")
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            assert address.encode() not in line.read_bytes()
+    assert address not in at_work.stdout + at_work.stderr
+
+
+def test_doctor_reaches_a_controller_with_a_ranks_environment(environ: dict[str, str], scratch: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "trackside", "doctor", "--json"],
+        env=environ,
+        cwd=scratch,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = {entry["check"]: entry["status"] for entry in json.loads(answer.stdout)}
+    assert (found["identity"], found["controller"], found["link"]) == ("ok", "ok", "ok")
+
+
+def test_a_script_without_a_monitor_is_seen_from_its_start_to_its_end(at_work: Job, environ: dict[str, str]) -> None:
+    job = at_work
+    seen = wait_for(
+        lambda: (found := job.get("api/v1/ranks")) and all(r["memory"] for r in found) and found, 60, "their figures"
+    )
+    assert [entry["host"] for entry in seen] == [HOST, HOST]
+    (job.runs.parent / "go").touch()
+    assert job.wait() == 0
     assert job.document()["state"] == "finished"
     assert {rank: entry["exit_code"] for rank, entry in ranks(job).items()} == {0: 0, 1: 0}
     report = job.folder() / "report.html"
     assert job.stderr.splitlines()[-1] == f"  report     {report}"
     assert report.is_file()
     assert not (job.folder() / "journal").exists()
+    assert environ["TRACKSIDE_CONTROLLER"] not in job.stdout + job.stderr
 
 
 @pytest.mark.parametrize(
@@ -75,6 +120,7 @@ def test_d40_a_launcher_that_was_ended_is_terminated_and_not_failed(scratch: Pat
     assert "SIGTERM" in job.document()["state_detail"]
 
 
+@pytest.mark.long
 def test_b31_d44_restarts_are_generations_of_one_run(scratch: Path) -> None:
     job = launch(scratch, "--max-restarts", "1", SPEAK, "--exit", "3", "--until-generation", "1")
     try:
@@ -89,31 +135,18 @@ def test_b31_d44_restarts_are_generations_of_one_run(scratch: Path) -> None:
 def test_a_port_that_is_taken_is_said_with_its_holder_and_the_training_goes_on(scratch: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        job = launch(scratch, SPEAK, options=("--port", str(port)))
+        job = launch(scratch, SPEAK, "--rank", "9", "--until", str(scratch / "go"), options=("--port", str(port)))
         try:
+            (said,) = wait_for(
+                lambda: [e["text"] for e in job.events() if e["kind"] == "page not bound"], 60, "the word"
+            )
+            (scratch / "go").touch()
             assert job.wait() == 0
         finally:
+            (scratch / "go").touch()
             job.close()
-    assert str(port) in job.stderr
-    assert str(os.getpid()) in job.stderr
-
-
-def test_the_secret_is_on_no_command_line(scratch: Path) -> None:
-    job = launch(scratch, SPEAK, "--rank", "9", "--after", "5")
-    try:
-        pids = wait_for(lambda: job.worker_pids() if len(job.worker_pids()) == 2 else None, 30, "both ranks")
-        environ = Path(f"/proc/{pids[0]}/environ").read_bytes().split(b"\0")
-        address = next(v for v in environ if v.startswith(b"TRACKSIDE_CONTROLLER="))[21:]
-        assert address.startswith(b"trackside1:")
-        for line in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                assert address not in line.read_bytes()
-            except OSError:
-                continue
-        assert job.wait() == 0
-    finally:
-        job.close()
-    assert address.decode() not in job.stdout + job.stderr
+    assert f"port {port}" in said
+    assert f"(pid {os.getpid()})" in said
 
 
 def test_b29_without_a_page_there_is_the_report(scratch: Path) -> None:
@@ -139,7 +172,9 @@ def test_hold_keeps_the_page_until_ctrl_c(scratch: Path) -> None:
         job.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_a_page_that_is_held_goes_with_its_launcher(scratch: Path, number: signal.Signals) -> None:
     job = launch(scratch, SPEAK, "--exit", "3", options=("--port", "0", "--hold"))
     try:
@@ -166,25 +201,3 @@ def test_two_hosts_share_one_controller_through_torchs_rendezvous(scratch: Path)
     assert len(list(jobs[0].runs.iterdir())) == 1
     assert jobs[0].document()["state"] == "finished"
     assert {rank: entry["exit_code"] for rank, entry in ranks(jobs[0]).items()} == {0: 0, 1: 0}
-
-
-def test_doctor_reaches_a_controller_with_a_ranks_environment(scratch: Path) -> None:
-    job = launch(scratch, SPEAK, "--rank", "9", "--after", "6")
-    try:
-        pids = wait_for(lambda: job.worker_pids() if len(job.worker_pids()) == 2 else None, 30, "both ranks")
-        lines = Path(f"/proc/{pids[1]}/environ").read_bytes().decode().split("\0")
-        environ = dict(line.split("=", 1) for line in lines if "=" in line)
-        answer = subprocess.run(
-            [sys.executable, "-m", "trackside", "doctor", "--json"],
-            env=environ,
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        found = {entry["check"]: entry["status"] for entry in json.loads(answer.stdout)}
-        assert (found["identity"], found["controller"], found["link"]) == ("ok", "ok", "ok")
-        assert job.wait() == 0
-    finally:
-        job.close()

@@ -68,6 +68,7 @@ def test_b30_b31_d39_a_stopped_rank_is_late_then_lost_and_back_when_it_goes_on(s
     assert job.document()["state"] == "finished"
 
 
+@pytest.mark.long
 def test_b32_lesson_no_false_alarms_at_teardown(scratch: Path, start: Start) -> None:
     """One rank is done long before the other, and its process stays; then everything ends."""
     job = start("phased.py", str(scratch / "stop"), "--first", "0", options=("--late-after", "3", "--lost-after", "5"))
@@ -81,6 +82,7 @@ def test_b32_lesson_no_false_alarms_at_teardown(scratch: Path, start: Start) -> 
     assert (job.document()["state"], job.document()["state_detail"]) == ("finished", None)
 
 
+@pytest.mark.long
 def test_b20_a_scripts_own_port_under_the_launcher_is_one_warning(scratch: Path, start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         wanted = free.getsockname()[1]
@@ -94,22 +96,24 @@ def test_b20_a_scripts_own_port_under_the_launcher_is_one_warning(scratch: Path,
     assert job.stderr.count("asked for port") == 1
 
 
-def test_b33_a_clock_that_is_off_is_shown_and_no_duration_follows_it(start: Start) -> None:
-    job = start("skewed.py")
+@pytest.mark.long
+def test_b33_a_clock_that_is_off_is_shown_and_no_duration_follows_it(scratch: Path, start: Start) -> None:
+    job = start("skewed.py", str(scratch / "stop"))
     ahead = wait_for(lambda: rank_of(job, 0)["clock_offset_seconds"], 60, "a measured offset")
     assert ahead == pytest.approx(-20, abs=2)
     wait_for(lambda: job.get("api/v1/run")["clock_offset_max"], 10, "the largest offset in the run's document")
     behind = wait_for(lambda: (o := rank_of(job, 1)["clock_offset_seconds"] or 0) > 3000 and o, 60, "the new offset")
     assert behind == pytest.approx(3600, abs=5)
+    (scratch / "stop").touch()
     assert job.wait() == 0
     texts = [event["text"] for event in job.events() if event["kind"] == "clock offset"]
     assert any("20." in text or "19." in text for text in texts), texts
     document = job.document()
-    assert 4 < document["elapsed_seconds"] < 60
+    assert 4 < document["elapsed_seconds"] < 600
     points = job.points()
     for rank in (0, 1):
         mine = points[(points["rank"] == rank) & (points["series"] == "loss")]
         assert list(mine.sort_values("step")["value"]) == [float(step) for step in range(100)]
     epochs = pd.read_parquet(job.folder() / "epochs.parquet")
     assert (epochs["seconds"] > 1.5).all()
-    assert (epochs["seconds"] < 30).all()
+    assert (epochs["seconds"] < 300).all()

@@ -1,7 +1,5 @@
 """The main job end to end: launched, seen live, killed in every way, counted afterwards."""
 
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,9 +38,7 @@ def both_alive(job: Job) -> bool:
 def test_two_ranks_are_seen_live_and_every_point_is_kept(start) -> None:  # type: ignore[no-untyped-def]
     job = start()
     job.url()
-    began = time.monotonic()
     wait_for(lambda: both_alive(job), 10, "both ranks alive")
-    assert time.monotonic() - began < 8
     series = wait_for(lambda: job.get("api/v1/series?metric=loss&points=1000")["x"], 5, "points of loss")
     assert series[0] == 0
     code = job.wait()
@@ -54,33 +50,6 @@ def test_two_ranks_are_seen_live_and_every_point_is_kept(start) -> None:  # type
     assert (job.folder() / "report.html").stat().st_size > 10_000
     assert not (job.folder() / "journal").exists()
     assert str(job.folder() / "report.html") in job.stderr
-
-
-def test_the_exit_code_is_the_trainings_own(start) -> None:  # type: ignore[no-untyped-def]
-    job = start("--points", "5", "--exit", "3")
-    assert job.wait() == 3, job.stderr
-    document = job.document()
-    assert document["state"] == "failed"
-    assert "3" in document["state_detail"]
-
-
-def test_a_killed_rank_is_named_with_its_signal(start) -> None:  # type: ignore[no-untyped-def]
-    job = start("--points", "3000")
-    wait_for(lambda: both_alive(job), 15, "both ranks alive")
-    wait_for(lambda: job.get("api/v1/run")["step"], 10, "a step")
-    job.kill(job.worker_pids()[1])
-    failed = wait_for(
-        lambda: next((e for e in job.get("api/v1/ranks") if e["rank"] == 1 and e["state"] == "failed"), None),
-        5,
-        "rank 1 failed",
-    )
-    assert failed["signal"] == "SIGKILL"
-    code = job.wait()
-    assert code == 128 + signal.SIGKILL, job.stderr
-    document = job.document()
-    assert document["state"] == "failed"
-    assert "rank 1" in document["state_detail"]
-    assert "SIGKILL" in document["state_detail"]
 
 
 def test_a_killed_controller_comes_back_and_nothing_is_lost(start) -> None:  # type: ignore[no-untyped-def]

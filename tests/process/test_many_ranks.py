@@ -82,6 +82,7 @@ def open_files(pid: int) -> Iterator[str]:
         return
 
 
+@pytest.mark.long
 def test_d15_monitoring_calls_no_collective(tmp_path: Path, jobs: list[Job]) -> None:
     """Neither in the loop nor at an epoch's end that one rank alone reaches."""
     code = f"""
@@ -126,9 +127,13 @@ def test_d15_no_line_of_ours_names_a_collective() -> None:
     assert found == []
 
 
-def ran(jobs: list[Job], folder: Path, code: str, controller: FakeController, **env: str) -> Job:
+def begun(jobs: list[Job], folder: Path, code: str, controller: FakeController, **env: str) -> Job:
     address = format_address(controller.address)
-    job = start(jobs, folder, code, sys.executable, "-W", "error", TRACKSIDE_CONTROLLER=address, **env)
+    return start(jobs, folder, code, sys.executable, "-W", "error", TRACKSIDE_CONTROLLER=address, **env)
+
+
+def ran(jobs: list[Job], folder: Path, code: str, controller: FakeController, **env: str) -> Job:
+    job = begun(jobs, folder, code, controller, **env)
     job.wait(60)
     return job
 
@@ -196,7 +201,7 @@ def test_b04_making_and_polling_a_monitor_asks_cuda_for_nothing_but_whether_it_i
     tmp_path: Path, jobs: list[Job]
 ) -> None:
     code = """
-        import sys, time, types
+        import os, sys, time, types
         asked = []
         class Cuda(types.ModuleType):
             def is_initialized(self): return False
@@ -210,13 +215,15 @@ def test_b04_making_and_polling_a_monitor_asks_cuda_for_nothing_but_whether_it_i
         mon = trackside.Monitor(epochs=2)
         for epoch in mon.epochs():
             for batch in mon.batches([[1.0]] * 3): mon.log({"loss": 1.0})
-        time.sleep(2.6)  # a sample is taken
+        while not os.path.exists("sampled"): time.sleep(0.02)
         mon.finish()
         print(asked, sorted(name for name in sys.modules if name.partition(".")[0] == "torch"))
     """
     with FakeController() as controller:
-        job = ran(jobs, tmp_path, code, controller)
-        assert controller.of(messages.ResourceSample)
+        job = begun(jobs, tmp_path, code, controller)
+        wait_for(lambda: controller.of(messages.ResourceSample), 30, "a sample")
+        (tmp_path / "sampled").touch()
+        job.wait(60)
     assert job.stdout == "[] ['torch', 'torch.cuda']\n", job.stderr
 
 

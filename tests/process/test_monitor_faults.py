@@ -143,7 +143,9 @@ def test_a_controller_that_never_comes_back_leaves_the_rest_in_the_run_folder(st
     assert len(list(read_spool(spool))) > 10
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", ["spawn", *(pytest.param(m, marks=pytest.mark.long) for m in ("fork", "forkserver"))]
+)
 def test_b11_d33_ranks_that_multiprocessing_starts_deliver_without_finish(start: Start, method: str) -> None:
     """D33: atexit does not run in a `multiprocessing.Process`."""
     code = f"""
@@ -169,7 +171,7 @@ def test_b11_d33_ranks_that_multiprocessing_starts_deliver_without_finish(start:
         assert sorted(goodbye.clean for goodbye in controller.of(messages.Goodbye)) == [False, True]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.long)])
 def test_b01_d36_d37_workers_of_a_data_loader_are_strangers(start: Start, method: str) -> None:
     """Also one that imports the script again, which makes its `Monitor` again, and one that makes another."""
     code = f"""
@@ -234,21 +236,23 @@ def test_signal_handlers_may_call_everything_at_any_moment(start: Start) -> None
 
 
 def test_b06_b07_b10_a_stash_of_all_monitors_arrives_once_in_order_and_what_comes_later_goes_out_live(
-    start: Start,
+    start: Start, tmp_path: Path
 ) -> None:
     code = """
-        import time, trackside
+        import os, time, trackside
         mon = trackside.Monitor(name="run", config={"lr": 0.1})
         other = trackside.Monitor()
         other.set_metadata({"a": 0}); other.serve(7100); other.set_identity("net", "hash"); other.set_svg("<svg>0</svg>")
         mon.set_metadata({"a": 1}); mon.set_svg("<svg/>"); mon.serve(7200)
-        assert mon._runtime._link.connected.wait(20)
-        time.sleep(0.2)
+        while not os.path.exists("arrived"): time.sleep(0.02)
         mon.serve(7201); other.set_metadata({"a": 2})
         other.finish(); mon.finish()
     """
     with FakeController() as controller:
-        code_, _, err = ended(start(code, controller))
+        process = start(code, controller)
+        wait_for(lambda: controller.of(messages.SetMetadata) and controller.of(messages.PortWish), 30, "the stash")
+        (tmp_path / "arrived").touch()
+        code_, _, err = ended(process)
         assert code_ == 0, err
         described = (messages.PortWish, messages.SetGraph, messages.SetMetadata)
         found = [message for message in controller.taken_once() if isinstance(message, described)]

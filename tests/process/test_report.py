@@ -102,7 +102,8 @@ def test_b50_a_launched_run_that_failed_has_its_report(scratch: Path) -> None:
     assert_whole(data, 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_b50_a_launched_run_that_was_terminated_has_its_report(scratch: Path, number: signal.Signals) -> None:
     job = launched(scratch, WAIT)
     try:

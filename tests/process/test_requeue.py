@@ -157,6 +157,7 @@ def test_d41_a_preempted_job_keeps_its_former_end_as_an_event(scratch: Path, sta
     assert_whole(scratch, 3, 2)
 
 
+@pytest.mark.long
 @pytest.mark.leaves_files
 def test_d41_d43_two_things_that_one_job_starts_are_two_runs_and_each_is_found_again(
     scratch: Path, start: Start
@@ -186,6 +187,7 @@ def _runs_by_command(scratch: Path, sessions: int) -> dict[str, str]:
     return wait_for(look, 60, f"two runs in session {sessions}")
 
 
+@pytest.mark.long
 def test_d43_one_process_a_rank_under_a_controller_of_the_batch_script(scratch: Path, start: Start) -> None:
     """The second way of the page about Slurm: a controller in the batch script, then `srun python train.py`."""
     for restarts in (0, 1):

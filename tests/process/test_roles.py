@@ -99,7 +99,7 @@ def losses(job: Job) -> dict[int, int]:
     ("command", "world"),
     [
         ([sys.executable], 1),
-        ([*TRACKSIDE, "run", "--nproc-per-node", "2", "--port", "0"], 2),
+        pytest.param([*TRACKSIDE, "run", "--nproc-per-node", "2", "--port", "0"], 2, marks=pytest.mark.long),
         ([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"], 2),
     ],
     ids=["alone", "trackside run", "torchrun"],
@@ -137,8 +137,14 @@ def test_b01_switched_off_or_in_the_launcher_it_binds_samples_and_writes_nothing
     assert not job.runs.exists()
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("how", ["group", "variables"])
+@pytest.mark.parametrize(
+    ("how", "moment"),
+    [
+        ("group", "before"),
+        ("variables", "after"),
+        *(pytest.param(*other, marks=pytest.mark.long) for other in (("group", "after"), ("variables", "before"))),
+    ],
+)
 def test_b01_d04_ranks_that_nobody_launched_are_one_run(tmp_path: Path, jobs: list[Job], moment: str, how: str) -> None:
     """`torch.multiprocessing.spawn`: a child learns who it is before its `Monitor`, or only after it."""
     job = start(jobs, tmp_path, [sys.executable, write(tmp_path, SPAWN), moment, how])
@@ -327,8 +333,8 @@ def test_lesson_a_launched_run_says_its_folder_absolute(tmp_path: Path, jobs: li
     assert f"points in {tmp_path}/points.csv" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["torch"], ["ours"]], ids=["torchrun", "trackside run"])
-def test_b32_lesson_no_false_alarm_at_teardown(tmp_path: Path, jobs: list[Job], command: list[str]) -> None:
+@pytest.mark.parametrize("command", ["torchrun", pytest.param("trackside run", marks=pytest.mark.long)])
+def test_b32_lesson_no_false_alarm_at_teardown(tmp_path: Path, jobs: list[Job], command: str) -> None:
     """One rank ends well before the other, one without `finish`: nothing but the finish is said."""
     code = """
         import os, time, trackside
@@ -340,7 +346,7 @@ def test_b32_lesson_no_false_alarm_at_teardown(tmp_path: Path, jobs: list[Job], 
     """
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     ours = [*TRACKSIDE, "run", "--nproc-per-node", "2", "--port", "0"]
-    job = start(jobs, tmp_path, [*(ours if command == ["ours"] else torchrun), write(tmp_path, code)])
+    job = start(jobs, tmp_path, [*(torchrun if command == "torchrun" else ours), write(tmp_path, code)])
     assert job.wait(90) == 0, job.stderr
     document = ended_run(job)
     assert (document["state"], document["ranks"]["finished"]) == ("finished", 2)

@@ -62,7 +62,7 @@ def kept(job: Job) -> dict[int, list[float]]:
 LOGGED = [float(i) for i in range(200)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_b11_d40_a_script_that_a_signal_ends_keeps_all_and_its_run_says_which(
     start: Start, number: signal.Signals
 ) -> None:
@@ -89,7 +89,7 @@ def test_b11_d40_a_batch_system_that_ends_the_controller_too_costs_nothing(start
     assert kept(job) == {0: LOGGED}
 
 
-@pytest.mark.parametrize("whom", ["launcher", "everybody"])
+@pytest.mark.parametrize("whom", ["everybody", pytest.param("launcher", marks=pytest.mark.long)])
 def test_b11_d40_under_the_launcher_the_exit_code_is_the_signals_and_all_is_kept(start: Start, whom: str) -> None:
     job = start(PATIENT, *TRACKSIDE, "run", "--nproc-per-node", "2", "--port", "0")
     all_ready(job, 2)

@@ -58,13 +58,13 @@ def test_d86_a_clock_that_jumps_changes_no_duration_and_no_order(tmp_path: Path,
     assert [step for name, _, step, _ in station.points() if name == "loss"] == list(range(20))
     reports = station.of(messages.EpochReport)
     assert [report.epoch for report in reports] == [0, 1]
-    assert all(0.2 <= (report.seconds or 0) < 30 for report in reports)
-    assert all((report.work_seconds or 0) < 30 for report in reports)
-    assert all(1 < sample.interval_seconds < 30 for sample in station.of(messages.ResourceSample))
+    assert all(0.2 <= (report.seconds or 0) < 300 for report in reports)
+    assert all((report.work_seconds or 0) < 300 for report in reports)
+    assert all(1 < sample.interval_seconds < 300 for sample in station.of(messages.ResourceSample))
     beats = station.of(messages.Heartbeat)
     uptimes = [beat.uptime_seconds for beat in beats]
     assert uptimes == sorted(uptimes)
-    assert max(uptimes) < 120
+    assert max(uptimes) < 600
     assert "3600" not in err
     assert "1h" not in err, "no line counts the jump"
 

@@ -57,7 +57,7 @@ class End:
         self.ranks.append(link)
         return link
 
-    async def until(self, look: Callable[[], Any], seconds: float = 5.0) -> Any:
+    async def until(self, look: Callable[[], Any], seconds: float = 15.0) -> Any:
         deadline = time.monotonic() + seconds
         while not (found := look()):
             assert time.monotonic() < deadline, "not in time"

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(holds: Callable[[], bool], deadline_s: float = 10.0) -> None:
+def eventually(holds: Callable[[], bool], deadline_s: float = 30.0) -> None:
     """Return when it holds; fail after the deadline."""
     end = time.monotonic() + deadline_s
     while not holds():

