@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import select
 from collections.abc import Callable
 
 from trackside.controller.exits import Ended, how_it_ended, open_process
@@ -67,6 +68,8 @@ class SessionWatch:
         self._restarters: dict[int, float | None] = {}
         """Agents of plain torchrun here, and when they began."""
         self._seen: set[bytes] = set()
+        self._ends = select.poll()
+        """Descriptors of processes: one question to the kernel for all of them."""
 
     def greet(self, hello: Hello) -> None:
         """Watch a session from its hello on."""
@@ -79,7 +82,10 @@ class SessionWatch:
             self._restarters.setdefault(agent, began_after_boot(agent))
         self._seen.add(hello.session)
         if pid not in self._watched:
-            self._watched[pid] = (open_process(pid), [])
+            descriptor = open_process(pid)
+            if descriptor is not None:
+                self._ends.register(descriptor, select.POLLIN)
+            self._watched[pid] = (descriptor, [])
         self._watched[pid][1].append(hello.session)
 
     def has_seen(self, session: bytes) -> bool:
@@ -89,10 +95,11 @@ class SessionWatch:
     def take_gone(self) -> list[tuple[bytes, Ended]]:
         """Sessions whose process has ended since the last call, and how."""
         out: list[tuple[bytes, Ended]] = []
-        for pid in [pid for pid in self._watched if not is_running(pid)]:
+        ended = {descriptor for descriptor, _ in self._ends.poll(0)}
+        for pid in [pid for pid, (descriptor, _) in self._watched.items() if _is_over(pid, descriptor, ended)]:
             sessions = self._watched[pid][1]
-            ended = self._forget(pid)
-            out += [(session, ended) for session in sessions]
+            how = self._forget(pid)
+            out += [(session, how) for session in sessions]
         return out
 
     def has_restarter(self) -> bool:
@@ -113,5 +120,10 @@ class SessionWatch:
         self._sessions.difference_update(sessions)
         ended = how_it_ended(pid, descriptor)
         if descriptor is not None:
+            self._ends.unregister(descriptor)
             os.close(descriptor)
         return ended
+
+
+def _is_over(pid: int, descriptor: int | None, ended: set[int]) -> bool:
+    return not is_running(pid) if descriptor is None else descriptor in ended

@@ -130,9 +130,15 @@ class FrameReader:
         """Read nothing more: it is neither kept nor acknowledged, so that its sender keeps it."""
         self._is_closed = True
 
-    def take(self) -> list[Input]:
-        """Return the inputs made since the last call, points last."""
-        self._flush()
+    @property
+    def values_waiting(self) -> int:
+        """Values that `take` would return."""
+        return len(self._gathering)
+
+    def take(self, *, with_values: bool = True) -> list[Input]:
+        """Return the inputs made since the last call, points last. `with_values`: else points go on gathering."""
+        if with_values:
+            self._flush()
         inputs, self._inputs = self._inputs, []
         return inputs
 

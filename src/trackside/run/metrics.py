@@ -137,14 +137,16 @@ def of_possible_ranks(batch: PointBatch) -> PointBatch:
 
 
 def _count(run: Run, grouped: GroupedSteps) -> None:
-    for number, start, end in grouped.spans():
+    starts = np.flatnonzero(np.r_[True, grouped.metric[1:] != grouped.metric[:-1]])
+    ends = np.r_[starts[1:], len(grouped.metric)] - 1
+    step, finite, bad = (grouped.rows[name] for name in ("step", "finite", "bad"))
+    columns = (grouped.metric[starts], step[starts], step[ends], *(np.add.reduceat(c, starts) for c in (finite, bad)))
+    for number, first, last, good, bad_count in zip(*(column.tolist() for column in columns), strict=True):
         metric = run.metrics.get(number)
         if metric is None:
             continue
-        rows = grouped.rows[start:end]
-        first, last, bad = int(rows["step"][0]), int(rows["step"][-1]), int(rows["bad"].sum())
-        metric.points += int(rows["finite"].sum()) + bad
-        metric.non_finite += bad
+        metric.points += good + bad_count
+        metric.non_finite += bad_count
         metric.first_step = first if metric.first_step is None else min(metric.first_step, first)
         if metric.last_step is None or grouped.generation > metric.generation:
             metric.last_step, metric.generation = last, grouped.generation

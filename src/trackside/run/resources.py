@@ -2,20 +2,20 @@
 
 import msgspec
 
-from trackside.run.gauges import evenly
 from trackside.run.inputs import Moment
 from trackside.run.outputs import Instruction, PublishResources
+from trackside.run.samples import PathSamples
 from trackside.run.state import Rank, Run
 from trackside.run.topology import hosts_in_order, label_of, path_of, ranks_in_order
 from trackside.wire import messages
 from trackside.wire.documents import ResourceRecord
-from trackside.wire.ids import ROOT_PATH, host_path
+from trackside.wire.ids import ROOT_PATH, host_path, is_below
 from trackside.wire.messages import GpuSample
 
 KEPT_RECORDS = 3600
 """Records of one path in memory: 2 h at one every 2 s. The run folder holds all."""
-KEPT_WEIGHT = 120_000
-"""The same over all paths, a GPU's entry counted as one more record; about 60 MB."""
+KEPT_BYTES = 16 * 1024 * 1024
+"""The same over all paths: a quarter of an hour of 1,024 ranks, older samples ever further apart."""
 MOST_RECORDS = 20_000
 """In one answer, unless more are asked for."""
 FEWEST_RECORDS = 8
@@ -116,45 +116,30 @@ def _sampled_ranks(run: Run) -> list[Rank]:
 
 def records_below(run: Run, path: str, limit: int = MOST_RECORDS) -> list[ResourceRecord]:
     """Records at or below a path, oldest first; when there are more than `limit`, every path is thinned alike."""
-    below = [records for kept, records in run.resources.items() if kept == path or kept.startswith(path + "/")]
+    below = [kept for place, kept in run.samples.items() if is_below(place, path)]
     total = sum(map(len, below))
-    if total > limit:
-        below = [evenly(records, max(1, len(records) * limit // total)) for records in below]
-    found = [record for records in below for record in records]
+    most = [len(kept) if total <= limit else max(1, len(kept) * limit // total) for kept in below]
+    found = [record for kept, count in zip(below, most, strict=True) for record in kept.spread(count)]
     found.sort(key=lambda record: record.time)
     return found[-limit:]
 
 
 def _keep(run: Run, record: ResourceRecord) -> list[Instruction]:
     """Keep a record within the budget; where it is full, every second record of a path's older half goes."""
-    kept = run.resources.setdefault(record.path, [])
-    if kept and len(record.gpus) > MANY_GPUS:
-        run.resources_kept -= len(kept[-1].gpus)
-        kept[-1] = msgspec.structs.replace(kept[-1], gpus=[])
-    kept.append(record)
-    run.resources_kept += _weight(record)
+    kept = run.samples.get(record.path)
+    if kept is None:
+        run.samples[record.path] = PathSamples(record)
+        return [PublishResources(record)]
+    run.samples_bytes += kept.add(record, keep_gpus=len(record.gpus) <= MANY_GPUS)
     if len(kept) > KEPT_RECORDS:
-        _thin(run, kept)
-    elif run.resources_kept > KEPT_WEIGHT:
-        for records in run.resources.values():
-            _thin(run, records)
+        run.samples_bytes -= kept.thin(FEWEST_RECORDS)
+    elif run.samples_bytes > KEPT_BYTES:
+        run.samples_bytes -= sum(kept.thin(FEWEST_RECORDS) for kept in run.samples.values())
     return [PublishResources(record)]
 
 
 MANY_GPUS = 16
 """From here on only the newest record of the whole job lists every rank's GPU."""
-
-
-def _thin(run: Run, records: list[ResourceRecord]) -> None:
-    if len(records) <= FEWEST_RECORDS:
-        return
-    older = len(records) // 2
-    run.resources_kept -= sum(_weight(record) for record in records[1:older:2])
-    records[:older] = records[:older:2]
-
-
-def _weight(record: ResourceRecord) -> int:
-    return 1 + len(record.gpus)
 
 
 def _host_record(run: Run, host: str, sample: messages.HostSample, time: float) -> ResourceRecord:

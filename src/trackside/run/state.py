@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from trackside.run.limits import DEFAULT_LIMITS
+from trackside.run.samples import PathSamples
 from trackside.wire import documents, messages
-from trackside.wire.documents import EventRecord, RankState, ResourceRecord
+from trackside.wire.documents import EventRecord, RankState
 
 Wall = float
 Mono = float
@@ -286,9 +287,10 @@ class Run(msgspec.Struct, kw_only=True):
     epoch_names: set[str] = set()
     """Metrics of all epochs so far."""
     epoch_names_left_out: int = 0
-    resources: dict[str, list[ResourceRecord]] = {}
-    resources_kept: int = 0
-    """Sum of the weights of `resources`; see `run.resources`."""
+    samples: dict[str, PathSamples] = {}
+    """Of resources, by path."""
+    samples_bytes: int = 0
+    """What those of them take that are not the newest."""
     summed_at: Mono | None = None
     """When the whole job's resources were last summed up."""
     bound_port: int | None = None

@@ -123,7 +123,7 @@ class Channel:
         return None if since is None else [*state.frames, *since]
 
     def skip(self, number: int) -> None:
-        """Nobody is there: drop what waits to be sent."""
+        """Somebody comes after a time in which nobody was there: drop what waits to be sent."""
         self.window.take_changes()
         self.resources.clear()
         self.ranks_waiting = self.points_waiting = False

@@ -34,6 +34,8 @@ from trackside.wire.messages import Reduction
 log = logging.getLogger("trackside.server")
 
 TICK_S = 0.1
+IDLE_S = 1.0
+"""The same while nobody looks: what a page needs is made when one comes."""
 SLOT_BYTES_PER_S = 524_288
 """What one kind of whole-state event may send; a larger document is sent less often."""
 LONGEST_SLOT_S = 5.0
@@ -120,7 +122,7 @@ class Hub:
     def push_resources(self, record: ResourceRecord) -> None:
         """A resource sample."""
         for channel in self._channels.values():
-            if is_below(record.path, channel.path):
+            if channel.is_watched and is_below(record.path, channel.path):
                 channel.resources.append(record)
         self._wake()
 
@@ -181,6 +183,10 @@ class Hub:
         else:
             number = sse.parse_id(last_event_id, self._boot)
             missed = None if number is None or number > self._number else channel.since(number)
+        if not channel.is_watched:  # nothing was sent, and nobody can go on from what was sent before
+            self._number += 1
+            channel.skip(self._number)
+            missed = None
         channel.subscribers.add(subscriber)
         channel.idle_since = None
         if missed is None:
@@ -262,7 +268,7 @@ class Hub:
         """Send soon: a tick after the last one, and not before `at`."""
         if self._closed:
             return
-        at = max(self._last_tick + TICK_S, at)
+        at = max(self._last_tick + (TICK_S if self._is_watched else IDLE_S), at)
         if self._timer is not None:
             if self._timer.when() <= at:
                 return
@@ -282,9 +288,17 @@ class Hub:
             self._failures += 1
             log.exception("the event stream failed to send")
 
+    @property
+    def _is_watched(self) -> bool:
+        return any(channel.is_watched for channel in self._channels.values())
+
     def _send(self, now: float) -> None:
         self._drop_idle_channels()
         self._update_members()
+        if not self._is_watched:
+            self._gather_points()
+            self._epochs, self._events, self._completed = {}, {}, self._complete
+            return
         later = [self._send_run(now)]
         self._gather_points()
         records = [("epoch", encode(record)) for record in self._epochs.values()]
@@ -296,8 +310,6 @@ class Hub:
             if channel.is_watched:
                 later += [self._send_ranks(channel, now), self._send_points(channel, now)]
                 self._send_resources(channel)
-            else:
-                channel.skip(self._number)
         for event, text in records:
             self._send_to_all(event, text)
         if self._complete and not self._completed:

@@ -70,7 +70,8 @@ class SeriesReader:
         """Files of points that were found damaged; what they hold is missing from the answers."""
         self._snapshot = snapshot
         self._disk = DiskThreads("trackside-read", 2)
-        self._database = connect(threads=2, memory_mb=200)
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._opening = threading.Lock()
         self._local = threading.local()
         self._cold = ColdRows()
 
@@ -130,13 +131,20 @@ class SeriesReader:
 
     def close(self) -> None:
         """Let everything go, unless the disk holds on to it. Idempotent. Blocks: up to a second, for running queries."""
-        if self._disk.close():
+        if self._disk.close() and self._database is not None:
             self._database.close()  # it waits for its own threads
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        """The database; made with the first question that needs it, which few runs without a page have."""
+        with self._opening:
+            if self._database is None:
+                self._database = connect(threads=2, memory_mb=200)
+            return self._database
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         cursor: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)
         if cursor is None:
-            cursor = self._local.cursor = self._database.cursor()
+            cursor = self._local.cursor = self._open().cursor()
         return cursor
 
     def _reduce(self, query: SeriesQuery) -> Reduced:

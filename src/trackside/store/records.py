@@ -176,9 +176,11 @@ def count_rows(database: duckdb.DuckDBPyConnection, path: Path) -> int:
 
 def row_counts(paths: Iterable[Path]) -> list[int]:
     """Rows of Parquet files; 0 for one that cannot be read."""
-    counts = []
+    counts: list[int] = []
+    if not (files := tuple(paths)):
+        return counts
     with connect() as database:
-        for path in paths:
+        for path in files:
             try:
                 counts.append(count_rows(database, path))
             except duckdb.Error:

@@ -187,6 +187,20 @@ def test_points_come_before_the_goodbye_that_followed_them(link):
     assert kinds == ["SessionOpened", "MetricAppeared", "PointsArrived", "MessageArrived"]
 
 
+def test_values_go_on_gathering_while_only_the_rest_is_taken(link):
+    link.feed(0, hello(0))
+    link.feed(0, points([{0: 1.0}], names={0: "loss"}), 1)
+    link.feed(0, messages.Heartbeat(sent_at=1.0, uptime_seconds=1.0))
+    kinds = [type(i).__name__ for i in link.reader.take(with_values=False)]
+    assert kinds == ["SessionOpened", "MetricAppeared", "MessageArrived"]
+    link.feed(0, points([{0: 2.0}], step=1), 2)
+    assert link.reader.take(with_values=False) == []
+    assert link.reader.values_waiting == 2
+    (arrived,) = link.take()
+    assert arrived.batch.value.tolist() == [1.0, 2.0]
+    assert link.reader.values_waiting == 0
+
+
 def test_another_runs_session_is_refused_by_name(link):
     link.feed(0, hello(0, run="run-b"))
     ((session, refused),) = link.sent

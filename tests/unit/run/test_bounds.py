@@ -61,7 +61,7 @@ def test_long_and_unprintable_texts_are_cut_and_cleaned_for_the_terminal() -> No
 
 
 def test_resources_stay_within_their_budget_and_keep_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "KEPT_WEIGHT", 600)
+    monkeypatch.setattr(resources, "KEPT_BYTES", 60_000)
     monkeypatch.setattr(resources, "KEPT_RECORDS", 100)
     play = Play()
     sessions = [play.hello(rank, world=8) for rank in range(8)]
@@ -73,8 +73,8 @@ def test_resources_stay_within_their_budget_and_keep_the_newest(monkeypatch: pyt
             )
             play.tell(session, sample)
     state = play.machine.state
-    weight = sum(1 + len(record.gpus) for records in state.resources.values() for record in records)
-    assert weight == state.resources_kept <= 600
+    size = sum(len(packed) + 41 for kept in state.samples.values() for packed in kept.older)
+    assert size == state.samples_bytes <= 60_000
     for session in range(8):
         times = [record.time - WALL for record in play.machine.resource_records(f"root/a/rank{session}")]
         assert times == sorted(times)

@@ -422,3 +422,39 @@ def test_large_documents_are_sent_less_often():
     assert pause_s(b"x") == hub_module.TICK_S
     assert pause_s(b"x" * 524_288) == 1.0
     assert pause_s(b"x" * 50_000_000) == hub_module.LONGEST_SLOT_S
+
+
+def test_nothing_is_made_while_nobody_looks_and_who_comes_gets_it_all(monkeypatch):
+    async def scene(source: MadeRun, hub: Hub) -> None:
+        made: list[object] = []
+        encode = hub_module.encode
+        monkeypatch.setattr(hub_module, "encode", lambda document: made.append(document) or encode(document))
+        monkeypatch.setattr(hub_module, "IDLE_S", 0.02)
+        first = hub.subscribe("root", None)
+        await next_events(first)
+        hub.push_event(event(1))
+        (_, seen, _), *_ = (one for one in await events_until(first, "event") if one[0] == "event")
+        hub.unsubscribe("root", first)
+        monkeypatch.setattr(hub_module, "KEEP_CHANNEL_S", -1.0)
+        await asyncio.sleep(hub_module.TICK_S)
+        made.clear()
+        for step in range(5):
+            source.event_list = [event(2)]
+            hub.push_window(batch((0, step, float(step))))
+            hub.push_event(event(2))
+            hub.push_epoch(epoch(0))
+            hub.push_resources(ResourceRecord(time=1.0, path="root/node-a", host="node-a", rank=None))
+            hub.push_run()
+            await asyncio.sleep(0.03)
+        assert made == []
+        monkeypatch.undo()
+        again = hub.subscribe("root", seen)
+        state = await next_events(again)
+        assert state[0][2]["resumed"] is False
+        assert names(state) == ["hello", "run", "ranks", "event", "points"]
+        assert state[-1][2]["metrics"]["loss"]["step"] == [0, 1, 2, 3, 4]
+        hub.push_window(batch((0, 5, 5.0)))
+        news = await events_until(again, "points")
+        assert news[-1][2]["metrics"]["loss"]["step"] == [5]
+
+    play(scene)
