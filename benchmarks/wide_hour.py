@@ -22,10 +22,10 @@ from trackside.wire import messages
 
 STEPS = 3600
 EACH = 30
-MOST_S = 150.0
+MOST_S = 270.0
 """Where the hour has not gone by after so long, the rest of it is left out, and the figures say how far it went."""
-SAMPLED = 2
-"""Messages between two samples of a device."""
+SAMPLED = 1
+"""Messages between two samples of a device: enough of them that those in memory reach their bound."""
 MOST_UNACKNOWLEDGED = 3
 IN_MEMORY = 700_000
 """Values: a segment is begun at half a million, and written within moments."""

@@ -1,6 +1,7 @@
 """What `import trackside` costs the user's program: a fresh interpreter says what it loaded."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -24,6 +25,7 @@ FORBIDDEN = frozenset(
     }
 )
 
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 PROBE = """
 import json, sys, time
 before = set(sys.modules)
@@ -63,6 +65,17 @@ def test_a_controller_begins_without_what_only_a_page_needs() -> None:
     print(f"controller: {len(modules)} modules in {seconds * 1000:.1f} ms")
     assert {"trackside.controller.website", "trackside.store.writer", "trackside.ingest.listener"} <= modules
     assert modules & NOT_AT_START == set()
+
+
+def test_a_controller_begins_without_threads_for_sums_unless_they_are_asked_for() -> None:
+    code = "import os, trackside.cli; trackside.cli.main(['controller', '--help']); print(len(os.listdir('/proc/self/task')))"
+
+    def threads(**environ: str) -> int:
+        environ = {**{name: value for name, value in os.environ.items() if name != BLAS_THREADS}, **environ}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+        return int(done.stdout.splitlines()[-1])
+
+    assert threads(**{BLAS_THREADS: "2"}) == threads() + 1
 
 
 def test_planted_import_of_the_page_is_seen() -> None:

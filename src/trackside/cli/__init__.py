@@ -86,6 +86,9 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if first not in COMMANDS:
         raise UsageError(f"there is no command {first!r}; there are {', '.join(COMMANDS)}")
+    if first == "controller":
+        # numpy's library of linear algebra would start a thread a core, which spin for nothing: nobody multiplies here.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         code = importlib.import_module(f"trackside.cli.{first}").main(arguments[1:])
     except SystemExit as stop:  # from a parser that is not ours

@@ -8,6 +8,7 @@ it cannot be read, the points themselves are read.
 import contextlib
 import threading
 import zlib
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from trackside.store.database import quoted
 from trackside.store.folder import RunFolder
 from trackside.store.reduction import Array, Columns, Grid
+from trackside.wire.columns import PointBatch
 
 VERSION = 1
 MOST_BUCKETS = 2048
@@ -83,6 +85,12 @@ class FileOutline(msgspec.Struct, frozen=True):
 def outline_path(points: Path) -> Path:
     """Where the outline of a points file lies."""
     return points.parent.parent / "outline" / f"{points.stem}.bin"
+
+
+def may_be_long(rows: Sequence[PointBatch]) -> bool:
+    """Whether any series among these rows, which become one points file, is long enough for an outline."""
+    counts = np.bincount(np.concatenate([batch.metric for batch in rows]))
+    return int(counts.max()) >= LEAST_ROWS
 
 
 def write_outline(database: duckdb.DuckDBPyConnection, folder: RunFolder, points: Path) -> None:

@@ -19,7 +19,7 @@ from trackside.store.database import connect
 from trackside.store.folder import RunFolder, unlink_all
 from trackside.store.hot import PointTable
 from trackside.store.numbering import parquet_name
-from trackside.store.outline import outline_path, write_outline
+from trackside.store.outline import may_be_long, outline_path, write_outline
 from trackside.wire.documents import EpochRecord, ResourceRecord
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,8 @@ class Settler:
             path = segments.write_segment(self._duck(), folder, job.number, rows, snapshot.names)
             self._rows[path] = job.rows
             self._table.settle(job.rows, (*snapshot.files, path))
-            write_outline(self._duck(), folder, path)
+            if may_be_long(rows):
+                write_outline(self._duck(), folder, path)
         done = job.number - 1 if job.is_last else job.number
         unlink_all(path for path in folder.journal_files() if int(path.stem) <= done)
         give_back()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.store.station import new_folder
 from trackside.store import PointTable, RunFolder, SeriesQuery, SeriesReader
 from trackside.store.database import connect
-from trackside.store.outline import outline_path, write_outline
+from trackside.store.outline import may_be_long, outline_path, write_outline
 from trackside.store.segments import POINT_ORDER, merge_files, write_segment
 from trackside.wire.columns import PointBatch
 from trackside.wire.documents import SeriesAnswer
@@ -136,3 +136,11 @@ def test_a_disk_that_refuses_leaves_no_outline_and_no_trouble(tmp_path, monkeypa
     shelf = Shelf(tmp_path)
     assert not [*shelf.folder.path.glob("outline/*.bin")]
     assert shelf.ask(LOSS, outlined=True).total_points > 0
+
+
+def test_only_rows_of_a_long_series_are_looked_at_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trackside.store.outline.LEAST_ROWS", 10)
+    one = rows(0, 4)
+    short = [msgspec.structs.replace(one, metric=np.full(len(one), metric, np.int32)) for metric in (3, 0, 7)]
+    assert not may_be_long(short)
+    assert may_be_long([*short, short[1]])
