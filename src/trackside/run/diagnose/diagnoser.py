@@ -21,7 +21,7 @@ from trackside.wire.messages import StepTimes
 
 MOST_PENDING = 8192
 """Messages that wait for the next look; a replayed journal brings any number at once."""
-LEAST_PAUSE_S = 0.2
+LEAST_PAUSE_S = 0.5
 RANKS_PER_S = 512
 """So many ranks make the pause between looks a second longer."""
 CONCLUDE_S = 1.0
