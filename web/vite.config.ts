@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 // What uPlot brings and no chart of ours uses: bars, steps and splines, axes of time (ours know the reader's zone), its legend,
-// and charts whose lines have an x each.
+// the line that is nearest to the pointer, and charts whose lines have an x each.
 const UNUSED = [
   ["(paths.stepped = stepped);", ""],
   ["(paths.bars    = bars);", ""],
@@ -11,6 +11,8 @@ const UNUSED = [
   ["uPlot.fmtDate = fmtDate;", ""],
   ["uPlot.tzDate  = tzDate;", ""],
   ["const showLegend = legend.show;", "const showLegend = false;"],
+  ["legend.live", "false"],
+  ["const cursorFocus = focus.prox >= 0;", "const cursorFocus = false;"],
   ["const mode = self.mode;", "const mode = 1;"],
   ["const mode = u.mode;", "const mode = 1;"],
 ] as const;
@@ -21,7 +23,7 @@ const slim = {
   transform(code: string, id: string) {
     if (!id.includes("uPlot.esm.js")) return null;
     for (const [text] of UNUSED) if (!code.includes(text)) throw new Error(`uPlot has no "${text}" any more: look at what it brings, and at UNUSED in vite.config.ts`);
-    return { code: UNUSED.reduce((left, [text, instead]) => left.replace(text, instead), code), map: null };
+    return { code: UNUSED.reduce((left, [text, instead]) => left.replaceAll(text, instead), code), map: null };
   },
 };
 

@@ -196,6 +196,8 @@ def report(
     heated: documents.HeatAnswer | None = None,
     model: documents.GraphDocument | None = None,
     svg: str | None = None,
+    events: list[documents.EventRecord] | None = None,
+    **changes: Any,
 ) -> str:
     """The address of a report with these inside, made of the built page."""
     everyone = ranks() if who is None else who
@@ -215,8 +217,9 @@ def report(
         reduction="mean",
     )
     run = run_document(
-        diagnosis=diagnosed, has_graph=model is not None, has_svg=svg is not None, world_size=len(everyone)
-    )
+        diagnosis=diagnosed, has_graph=model is not None, has_svg=svg is not None, world_size=len(everyone),
+        **changes,
+    )  # fmt: skip
     entry = documents.MetricEntry(name="loss", points=len(steps), first_step=0, last_step=390, last=falling[-1])
     baked = wire_baked.Baked(
         written_at=STARTED + 101,
@@ -224,7 +227,7 @@ def report(
         ranks=everyone,
         metrics=[entry],
         epochs=[],
-        events=[],
+        events=events or [],
         resources=[],
         series=[loss],
         graph=model,

@@ -59,6 +59,9 @@ it("ranks sort by any column with the unknown last; the slowest is named only wh
   expect(ordered(ranks, { column: "own", descending: false }).map((entry) => entry.rank)).toEqual([0, 2, 1]);
   expect(slowestOf(ranks)?.rank).toBe(2);
   expect(slowestOf(asRanks([rank(0, 0.2), rank(1, 0.205)]))).toBeNull();
+  const blamed = (verdict: string) => asRanks([rank(0, 0.2), { ...rank(1, 0.205), verdict }, rank(2, 0.21)]);
+  expect(slowestOf(blamed("straggler"))?.rank).toBe(1); // whoever is blamed is never one of "all alike"
+  expect(slowestOf(blamed("memory growth"))).toBeNull();
 });
 
 it("metadata is searched in keys and values, and folds", () => {

@@ -3,7 +3,8 @@
 import type { RankEntry } from "../wire/types.gen";
 import { median } from "./load";
 
-export type Column = "rank" | "step" | "share" | "throughput" | "age" | "state" | "generation" | "epoch" | "own" | "gpu" | "memory" | "cpu" | "offset";
+export const COLUMNS = ["rank", "step", "share", "throughput", "age", "state", "generation", "epoch", "own", "gpu", "memory", "cpu", "offset"] as const;
+export type Column = (typeof COLUMNS)[number];
 
 export interface Order {
   column: Column;
@@ -20,12 +21,20 @@ export function ownStep(rank: RankEntry): number | null {
   return rank.own_step_seconds ?? rank.step_seconds;
 }
 
-/** The rank that is slowest by more than a tenth of the median and a noticeable part of a step; null when all are alike. */
+/** Verdicts that say nothing of how fast a rank is. */
+const NOT_OF_SPEED = ["memory growth"];
+
+/**
+ * The rank that is behind: by the diagnosis where that names one, the slowest of them; else the slowest of all when it is so by more
+ * than a tenth of the median and a noticeable part of a step. Null when all are alike.
+ */
 export function slowestOf(ranks: RankEntry[]): RankEntry | null {
   const running = ranks.filter((rank) => ownStep(rank) !== null);
   const usual = median(running.map(ownStep));
   if (usual === null || running.length < 2) return null;
-  const slowest = running.reduce((worst, rank) => ((ownStep(rank) ?? 0) > (ownStep(worst) ?? 0) ? rank : worst));
+  const blamed = running.filter((rank) => rank.verdict !== null && !NOT_OF_SPEED.includes(rank.verdict));
+  const slowest = (blamed.length > 0 ? blamed : running).reduce((worst, rank) => ((ownStep(rank) ?? 0) > (ownStep(worst) ?? 0) ? rank : worst));
+  if (blamed.length > 0) return slowest;
   const own = ownStep(slowest) ?? 0;
   const step = slowest.step_seconds ?? own;
   return own > usual * SLOW_RATIO && own - usual > step * SLOW_SHARE ? slowest : null;

@@ -1,5 +1,6 @@
 // What one sees, and its spelling in the URL's fragment, so that a link shows another person the same.
 
+import { COLUMNS, type Order } from "./standings";
 import type { Level, XAxis } from "../wire/types.gen";
 
 export const TABS = ["overview", "ranks", "resources", "model", "epochs", "config", "events"] as const;
@@ -29,6 +30,8 @@ export interface View {
   words: string;
   /** Ranks and hosts that are shown in tables; empty: all. */
   find: string;
+  /** What the table of ranks is sorted by; null: by rank. */
+  sort: Order | null;
   /** The module that is looked at in the model, by its qualified name; empty: none. */
   module: string;
   /** What the model is coloured by; null: what is known best. */
@@ -54,6 +57,7 @@ export const HOME: View = {
   kind: "",
   words: "",
   find: "",
+  sort: null,
   module: "",
   tint: null,
 };
@@ -83,6 +87,7 @@ export function parseView(hash: string): View {
     kind: text(fields.get("class")),
     words: text(fields.get("words")),
     find: text(fields.get("find")),
+    sort: parseSort(fields.get("sort")),
     module: text(fields.get("module")),
     tint: TINTS.find((name) => name === fields.get("tint")) ?? null,
   };
@@ -102,6 +107,11 @@ function parseZoom(text: string | null): View["zoom"] {
   const [from, to, more] = (text ?? "").split(":").map(number);
   if (from === null || to === null || from === undefined || to === undefined || more !== undefined) return null;
   return from < to ? [from, to] : null;
+}
+
+function parseSort(text: string | null): Order | null {
+  const column = COLUMNS.find((name) => name === text?.replace(/^-/, ""));
+  return column === undefined ? null : { column, descending: text?.startsWith("-") === true };
 }
 
 function number(text: string | null): number | null {
@@ -127,6 +137,7 @@ export function formatView(view: View): string {
   if (view.kind !== "") parts.push(`class=${encodeURIComponent(view.kind)}`);
   if (view.words !== "") parts.push(`words=${encodeURIComponent(view.words)}`);
   if (view.find !== "") parts.push(`find=${encodeURIComponent(view.find)}`);
+  if (view.sort !== null) parts.push(`sort=${view.sort.descending ? "-" : ""}${view.sort.column}`);
   if (view.module !== "") parts.push(`module=${encodeURIComponent(view.module)}`);
   if (view.tint !== null) parts.push(`tint=${view.tint}`);
   return `#${parts.join("&")}`;

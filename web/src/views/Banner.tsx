@@ -1,3 +1,4 @@
+import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { plain, sentence } from "../lib/text";
@@ -8,6 +9,9 @@ import { heardSeconds } from "./clocks";
 import { usePage } from "./context";
 import { Icon, type IconName } from "./Icon";
 import { PathLink } from "./Trail";
+
+/** On a phone what is shown comes first. */
+const NARROW = "(max-width: 720px)";
 
 /** One sentence on the state of things when there is something to say or to do. */
 export function Banners() {
@@ -35,12 +39,18 @@ function Banner({ icon, tone, title, children }: { icon: IconName; tone: string;
 function ReportBanner() {
   const page = usePage();
   const run = page.run.value;
+  const isOpen = useSignal(!matchMedia(NARROW).matches);
   if (page.mode !== "report" || run === null) return null;
   const how = page.isOver.value ? `The run ${run.state === "terminated" ? "was terminated" : run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}${pausedOf(run) >= 1 ? ` of work and ${format.duration(pausedOf(run))} of pause` : ""}.` : `Written while the run was ${run.state}.`;
   return (
     <Banner icon="info" tone="info" title="Report.">
       {how}{" "}
-      <span class="banner-more">
+      {!isOpen.value && (
+        <button type="button" class="link" onClick={() => (isOpen.value = true)}>
+          What it holds
+        </button>
+      )}
+      <span class="banner-more" hidden={!isOpen.value}>
         Everything shown is inside this file
         {page.writtenAt !== null && `, written ${format.moment(page.writtenAt)}`}
         {"; curves are thinned with their extremes kept"}

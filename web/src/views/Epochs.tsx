@@ -27,8 +27,8 @@ export function Epochs() {
   const best = new Map(metrics.map((name) => [name, bestOf(name, epochs, resumes)]));
   const isPast = epochs.some((record) => isSuperseded(record, resumes));
   const tagOf = (record: EpochRecord): Tag => {
-    if (isSuperseded(record, resumes)) return ["before the resume", "Of processes before the present ones, which train it again: superseded as soon as they have"];
-    return record.complete ? null : ["incomplete", "Cut short, or not told by every rank that trained it: its figures are of what was told"];
+    if (isSuperseded(record, resumes)) return ["before the resume", "The resumed run trains it again"];
+    return record.complete ? null : ["incomplete", "Cut short, or not told by every rank"];
   };
   const hasGpu = epochs.some((record) => record.gpu !== null || record.vram_used !== null);
   const load: Load = hasGpu ? "gpu" : epochs.some((record) => record.cpu !== null) ? "cpu" : null;
@@ -38,7 +38,7 @@ export function Epochs() {
         <h2>Epochs</h2>
         <span class="panel-note">
           means over ranks; ★ best {page.isOver.value ? "" : "so far "}of whole epochs
-          {isPast && "; what was trained before the run resumed, and is trained again, is pale"}
+          {isPast && "; what the resumed run trains again is pale"}
         </span>
         <button type="button" class="chip" onClick={() => save(`${safe(run?.name ?? "run")}-epochs.csv`, "text/csv;charset=utf-8", epochsCsv(epochs, metrics))}>
           <Icon name="down" /> CSV

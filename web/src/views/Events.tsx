@@ -23,6 +23,7 @@ export function Events() {
     );
   }
   const kinds = [...new Set([...events.map((event) => event.kind), ...(kind === "" ? [] : [kind])])].sort();
+  const isCut = events.some((event) => event.kind === "events dropped");
   const shown = filtered(events, { severity, kind, path, words }).reverse();
   return (
     <section class="panel" aria-label="Events">
@@ -53,6 +54,7 @@ export function Events() {
         </label>
         <span class="panel-note">
           {shown.length} of {events.length} · times in {format.zone()}
+          {isCut && " · older ones are in events.jsonl of the run folder"}
         </span>
       </header>
       {shown.length === 0 ? (
@@ -87,7 +89,7 @@ function EventRow({ event }: { event: EventRecord }) {
       <span class="event-text">
         <bdi>{plain(event.text)}</bdi>
         {event.count > 1 && <span class="tag">× {format.count(event.count)}</span>}
-        {event.active && <span class="tag is-warn">still so</span>}
+        {event.active && <span class="tag is-warn">{page.isOver.value ? "to the end" : "still so"}</span>}
       </span>
       <a
         class="path-link"

@@ -15,6 +15,7 @@ import { isStepTime, stepRows } from "../state/steptimes";
 import type { RankEntry } from "../wire/types.gen";
 import { usePage } from "./context";
 import { unitFormat } from "./GaugeCharts";
+import { takenAlong } from "../state/ending";
 import { leadMetric } from "../state/groups";
 
 const COLUMNS = 480;
@@ -106,6 +107,9 @@ function useHeat(kit: HeatKit | null, choice: string, lead: string | null): Heat
     const ranks = ordered(page.ranks.peek(), { column: "rank", descending: false });
     const origin = page.run.peek()?.started_at ?? 0;
     const rows = isStepTime(choice) ? stepRows(page.heat.peek(), page.history, choice, ranks, origin) : choice === "metric" ? curveRows(curves, origin) : sampleRows(choice, page, ranks, origin);
+    // Who was only asked to end when another failed is no cause, and not what one looks for.
+    const along = new Set(ranks.filter((rank) => takenAlong(rank, page.run.peek(), page.culprit.peek()) !== null).map((rank) => rank.rank));
+    for (const row of rows) if (along.has(row.rank)) row.isGone = false;
     const made = kit.heatOf(rows, rows.length > FEW ? COLUMNS : FEW_COLUMNS, choice === "gpu");
     const blamed = choice === "whole step" || !isStepTime(choice) ? [] : ranks.filter((rank) => rank.verdict !== null);
     const known = blamed.length === 1 ? (blamed[0]?.rank ?? null) : null;

@@ -1,7 +1,7 @@
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import * as format from "../lib/format";
 import { plain } from "../lib/text";
-import { foundRanks, slowestOf } from "../state/standings";
+import { foundRanks, slowestOf, type Order } from "../state/standings";
 import { usePage } from "./context";
 import { Empty } from "./Empty";
 import { Find } from "./Find";
@@ -12,6 +12,7 @@ import { PhaseKey } from "./PhaseBar";
 import { allColumns } from "./rankColumns";
 import { RankTable } from "./RankTable";
 
+const BY_RANK: Order = { column: "rank", descending: false };
 /** Fewer are seen at once. */
 const FINDABLE = 16;
 
@@ -22,7 +23,11 @@ export function Ranks() {
   const slowest = slowestOf(ranks)?.rank ?? null;
   const find = page.view.value.find;
   const found = useMemo(() => foundRanks(ranks, find), [ranks, find]);
-  const { order, rows, hold } = useOrdering(found, { column: "rank", descending: false });
+  const { sort } = page.view.value;
+  const { order, rows, hold } = useOrdering(found, BY_RANK, sort);
+  // The address and the table's headings say the same, whichever of the two was changed.
+  useEffect(() => void (order.value = sort ?? BY_RANK), [sort === null ? "" : `${sort.descending} ${sort.column}`]);
+  useEffect(() => page.show({ sort: order.value.column === "rank" && !order.value.descending ? null : order.value }), [order.value]);
   if (ranks.length === 0) {
     return <Empty title="No rank yet">A rank appears here when its script constructs <code>trackside.Monitor</code>. If one should be here, <code>trackside doctor</code> says why it is silent.</Empty>;
   }

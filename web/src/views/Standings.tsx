@@ -53,7 +53,7 @@ export function Standings() {
 function summary(ranks: RankEntry[], slowest: RankEntry | null): string {
   if (slowest !== null) {
     const isSpread = slowest.host !== null && ranks.some((rank) => rank.host !== slowest.host);
-    return `rank ${slowest.rank}${isSpread ? ` on ${plain(slowest.host ?? "")}` : ""} is slowest: ${format.fine(ownStep(slowest))} a step`;
+    return `rank ${slowest.rank}${isSpread ? ` on ${plain(slowest.host ?? "")}` : ""} is ${ranks.some((rank) => (ownStep(rank) ?? 0) > (ownStep(slowest) ?? 0)) ? "behind" : "slowest"}: ${format.fine(ownStep(slowest))} a step`;
   }
   return ranks.filter((rank) => ownStep(rank) !== null).length > 1 ? "all ranks alike" : "";
 }

@@ -26,7 +26,12 @@ export function Tabs() {
   const here = location.href.split("#")[0] ?? "";
   const bar = useRef<HTMLElement>(null);
   useScrollHint(bar);
-  useEffect(() => bringIntoView(bar.current), [view.value.tab]);
+  useEffect(() => {
+    const show = () => bringIntoView(bar.current);
+    show();
+    addEventListener("resize", show);
+    return () => removeEventListener("resize", show);
+  }, [view.value.tab]);
   return (
     <nav ref={bar} class="tabs scroll-box" aria-label="Parts">
       {TABS.map((tab) => (

@@ -13,9 +13,10 @@ import { Learning } from "./Learning";
 
 /** Alive? Learning? How long still? Is the hardware used? The figures one looks for first. */
 export function Vitals() {
-  const isOld = usePage().connection.value === "disconnected";
+  const page = usePage();
+  const isOld = page.connection.value === "disconnected";
   return (
-    <section class={`vitals ${isOld ? "is-old" : ""}`} aria-label="Vital signs">
+    <section class={`vitals ${isOld ? "is-old" : page.isOver.value ? "is-over" : ""}`} aria-label="Vital signs">
       <Alive />
       <Learning />
       <Progress />
@@ -158,13 +159,13 @@ function TimeLeft() {
   const eta = etaSeconds(page);
   const elapsed = elapsedSeconds(page);
   const pause = pausedOf(page.run.value);
-  const paused = pause >= 1 ? ` · without ${format.duration(pause)} of pause` : "";
+  const paused = pause >= 1 && <span>+ {format.duration(pause)} paused</span>;
   if (page.isOver.value) {
     return (
       <Vital label="Took">
         <span class="vital-figure">{format.duration(elapsed)}</span>
         <span class="vital-note">
-          ended {format.moment(page.run.value?.ended_at)}
+          <span>ended {format.moment(page.run.value?.ended_at)}</span>
           {paused}
         </span>
       </Vital>

@@ -20,16 +20,16 @@ export interface Ordering {
 }
 
 /** Ranks in a chosen order that is renewed now and then, so that rows do not dance. */
-export function useOrdering(ranks: RankEntry[], first: Order): Ordering {
-  const order = useSignal<Order>(first);
+export function useOrdering(ranks: RankEntry[], first: Order, kept: Order | null = null): Ordering {
+  const order = useSignal<Order>(kept ?? first);
   const held = useRef({ pointed: false, focused: false });
   const last = useRef<{ at: number; order: Order; places: Map<number, number> }>({ at: -Infinity, order: first, places: new Map() });
   const rows = useMemo(() => {
-    const kept = last.current;
-    const isSame = kept.order === order.value && kept.places.size === ranks.length && ranks.every((rank) => kept.places.has(rank.rank));
-    const isResting = held.current.pointed || held.current.focused || performance.now() - kept.at < REST_MS;
+    const { at, order: by, places: old } = last.current;
+    const isSame = by === order.value && old.size === ranks.length && ranks.every((rank) => old.has(rank.rank));
+    const isResting = held.current.pointed || held.current.focused || performance.now() - at < REST_MS;
     if (isSame && isResting) {
-      return [...ranks].sort((a, b) => (kept.places.get(a.rank) ?? Infinity) - (kept.places.get(b.rank) ?? Infinity));
+      return [...ranks].sort((a, b) => (old.get(a.rank) ?? Infinity) - (old.get(b.rank) ?? Infinity));
     }
     const sorted = ordered(ranks, order.value);
     const places = new Map(sorted.map((rank, i) => [rank.rank, i]));

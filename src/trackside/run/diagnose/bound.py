@@ -7,7 +7,7 @@ import numpy as np
 
 from trackside.run.diagnose.blame import OTHERS, own_times
 from trackside.run.diagnose.entries import Array
-from trackside.run.diagnose.window import CORE_WAIT, WALL, Aligned
+from trackside.run.diagnose.window import CORE_WAIT, REST, WALL, Aligned
 from trackside.run.diagnose.words import duration
 from trackside.wire.documents import Bound
 
@@ -16,6 +16,8 @@ FEWEST_BLOCKS = 10
 DOMINATES = 0.4
 """Part of the step that makes a cause stand out."""
 MEMORY_FULL = 0.95
+SAID = 0.1
+"""Part of the step of what is in no phase that is worth a word."""
 CROWDED = 0.1
 """Part of the step in which ranks wait for a free core that is worth a word."""
 
@@ -31,6 +33,8 @@ class Costs(msgspec.Struct, frozen=True):
     """Part of the step in collectives on the rank that waits least: what nobody's slowness explains."""
     work_ratio: float | None
     blocks: int
+    rest_ratio: float = 0.0
+    """Part of the step in code that is in no phase: what it does is not known."""
     core_ratio: float | None = None
     """Part of the step in which the training thread waits for a free core."""
 
@@ -47,13 +51,15 @@ def costs_of(view: Aligned) -> Costs:
     waits = [phases[name] for name in OTHERS if name in phases]
     least = _least_waiting(waits) if waits else (0.0 if len(view.rows) == 1 else None)
     own = _median(_row_means(own_times(view)))
+    rest = (_median(phases[REST]) or 0.0) if REST in phases else 0.0
     cores = _median(_row_means(view.plane(CORE_WAIT)))
     return Costs(
         step_seconds=step,
         phases={name: mean for name, means in phases.items() if (mean := _median(means)) is not None},
         input_ratio=None if data is None else min(1.0, data / step),
         waiting_ratio=None if least is None else min(1.0, least / step),
-        work_ratio=None if own is None else max(0.0, min(1.0, (own - (data or 0.0)) / step)),
+        work_ratio=None if own is None else max(0.0, min(1.0, (own - (data or 0.0) - rest) / step)),
+        rest_ratio=min(1.0, rest / step),
         blocks=len(view.ids),
         core_ratio=None if cores is None else min(1.0, cores / step),
     )
@@ -81,6 +87,8 @@ def bound_of(costs: Costs, memory_ratio: float | None, *, has_laggard: bool) -> 
         known.append((costs.waiting_ratio, "communication", "in collectives on every rank"))
     if costs.work_ratio is not None:
         known.append((costs.work_ratio, "compute", "own work"))
+    if costs.rest_ratio >= SAID:
+        known.append((costs.rest_ratio, None, "code outside the phases, which mon.phase tells apart"))
     if not known:
         return None, f"a step takes {step}; what it goes into cannot be told"
     known.sort(key=itemgetter(0), reverse=True)

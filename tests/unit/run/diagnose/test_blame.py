@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -285,6 +287,17 @@ def test_while_a_rank_is_behind_the_rest_is_waiting_for_it() -> None:
     told = "of a step of 144 ms, 13% in collectives on every rank, 11% own work, 1% waiting for data"
     assert bound.bound_of(costs, None, has_laggard=True) == (None, f"{told}; the rest is waiting for who is behind")
     assert bound.bound_of(costs, None, has_laggard=False) == (None, f"nothing stands out: {told}")
+
+
+def test_a_step_that_nobody_has_told_apart_is_not_called_compute() -> None:
+    """Two thirds of it is code in no phase: what the job is bound by cannot be told, and that is what is said."""
+    job = Job(ranks=2, seed=5, sigma=0.05, faults=[slower(rank, "rest", 2.0, 0) for rank in (0, 1)])
+    document = Watch(job).watch(60).diagnoser.document()
+    assert document is not None
+    assert document.bound is None
+    assert re.match(
+        r"6\d% of a step of \d+ ms is code outside the phases, which mon.phase tells apart", document.bound_text
+    )
 
 
 def test_what_a_verdict_says_of_its_beginning_stays() -> None:
