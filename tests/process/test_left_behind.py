@@ -27,7 +27,7 @@ mon = trackside.Monitor()
 for step in itertools.count():
     mon.log({"loss": step / 2}, step=step)
     print(step, flush=True)
-    time.sleep(0.002)
+    time.sleep(0.01)
 """
 NEXT = """
 import pathlib, time

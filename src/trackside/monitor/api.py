@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from trackside.errors import ArgumentTypeError
 from trackside.monitor import console
-from trackside.monitor.buffer import MAX_CALLS, MAX_VALUES, NO_EPOCH, Buffer, encode_call, keep_nothing
+from trackside.monitor.buffer import NO_EPOCH, Buffer
 from trackside.monitor.declaration import read_declaration
 from trackside.monitor.epochs import ClosedEpoch, OpenEpoch
 from trackside.monitor.guard import FAULTS, guarded, quietly, spared
@@ -43,7 +43,6 @@ REPORT_S = 5.0
 """How long `save_html` waits for the report, which the controller writes when the last rank has ended."""
 
 _now = time.time
-_are_plain = frozenset((float, int, bool)).issuperset
 
 
 class Monitor:
@@ -145,25 +144,21 @@ class Monitor:
             if epoch is None:
                 epoch = self._epoch_number
             # The same as `Buffer.put`, written out: this is what every step of a training pays for. All else that may be
-            # wrong with a call of plain numbers is found on the send thread.
-            if type(metrics) is dict and _are_plain(map(type, metrics.values())):
-                buffer = self._buffer
-                waiting = len(buffer.calls)
-                if waiting >= MAX_CALLS or waiting * len(metrics) >= MAX_VALUES:
-                    buffer.dropped_values += len(metrics)
-                    return
-                record = None
-                try:
-                    record = encode_call((epoch, _now(), step, metrics, buffer.number()))
-                    buffer.calls.append(record)
-                    self._pulse.step = step
-                    buffer.keep(record)
-                except (TypeError, ValueError, OverflowError):
-                    if record is None:  # an odd name or step: the long way saves what can be saved
-                        self._log_slowly(metrics, step, epoch)
+            # wrong with a call of plain numbers is found on the send thread. No construct tests a few types sooner.
+            if type(metrics) is dict:
+                values = metrics.copy()  # it is the caller's, who may write into it again
+                for value in values.values():
+                    if type(value) is not float and type(value) is not int and type(value) is not bool:
+                        break
+                else:
+                    buffer, now = self._buffer, _now()
+                    call = (epoch, now, step, values, buffer.number())
+                    if now < buffer.careful_from:
+                        buffer.append(call)
                     else:
-                        buffer.keep = keep_nothing  # the ring is full
-                return
+                        buffer.put_carefully(call)
+                    self._pulse.step = step
+                    return
         except Exception as error:  # noqa: BLE001 - the rank's guard
             FAULTS.note("log", error)
             return

@@ -104,13 +104,14 @@ class Encoder:
             self.lost_values += 1
             return
         self._add(call)
-        self.numbers.take(call[4])
 
     def _add(self, call: Call) -> None:
         try:
             self._columns.add(call)
         except (TypeError, OverflowError):
             self._add_tidied(call)
+        if len(call) == 5:  # it has a number
+            self.numbers.take(call[4])
 
     def _add_tidied(self, call: Call) -> None:
         """A call that is not what it should be: names that are no text, a step that is no whole number."""

@@ -36,6 +36,8 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 MAX_BURST_BYTES = 8 * 1024 * 1024
 MAX_QUEUE = 100_000
+LEAVE_S = 0.9
+"""What may be needed, on a busy machine, to write down what could not be delivered."""
 DESCRIPTORS = 24
 """What the first connection takes, and some to spare: libzmq ends the whole process where it finds none for its poller."""
 MORE_DESCRIPTORS = 4
@@ -192,7 +194,7 @@ class Link:
     def close(self, deadline_s: float, farewell: messages.Upward | None = None) -> bool:
         """Deliver what is left, `farewell` last, and end the thread.
 
-        Idempotent. Blocks: up to `deadline_s` and half a second.
+        Idempotent. Blocks: up to `deadline_s` and `LEAVE_S`.
 
         Returns:
             Whether everything is on the controller's disk; otherwise `undelivered` names where it lies.
@@ -202,7 +204,7 @@ class Link:
             self._deadline = time.monotonic() + deadline_s
             self._sleep.release()
         if self._thread.ident is not None and threading.current_thread() is not self._thread:
-            self._done.wait(deadline_s + 0.5)
+            self._done.wait(deadline_s + LEAVE_S)
         return self._done.is_set() and not self.undelivered_frames
 
     # --- the thread --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from trackside.monitor import console
-from trackside.monitor.buffer import MOST_TAKEN, Buffer, values_of
+from trackside.monitor.buffer import MOST_TAKEN, Buffer, packed
 from trackside.monitor.encode import Encoder
 from trackside.monitor.epochs import ClosedEpoch
 from trackside.monitor.facts import host_facts, process_facts
@@ -364,15 +364,15 @@ class Runtime:
 
     def leave(self, folder: Path, next_seq: int) -> list[Path]:
         """What was logged and not encoded, as it is: that takes no time, and the end has none."""
-        rest = self.buffer.take()
-        calls = [call for call in rest if type(call) is bytes]
-        self._lost_values += sum(map(values_of, rest))
+        calls, lost = packed(self.buffer.take())
+        self._lost_values += lost
         return (
             [leave_calls(folder, self._link.session, calls, self._encoder.numbers.through, next_seq)] if calls else []
         )
 
     def kept(self, next_seq: int) -> None:
         """All that was taken from the buffer outlives this process; so shall what comes."""
+        self.buffer.heed_clock(time.time())
         self._ring.turn(self._encoder.numbers.through, next_seq)
 
     def heartbeat(self) -> messages.Heartbeat:

@@ -8,7 +8,7 @@ from pathlib import Path
 from trackside.errors import TracksideError
 from trackside.wire import codec
 from trackside.wire.machine import machine_id
-from trackside.wire.messages import Hello, Points
+from trackside.wire.messages import Hello, Notice, Points
 from trackside.wire.processes import began_at, is_running
 from trackside.wire.ring import points_of, process_namespace, read_ring
 from trackside.wire.spool import (
@@ -123,8 +123,15 @@ def _last_calls(path: Path, seq: int, last: Points | None) -> Iterator[bytes]:
     through = ring.through if last is None else max(ring.through, last.through)
     known = frozenset(last.beyond if last is not None else ())
     calls = [call for call in ring.calls if call[-1] > through and call[-1] not in known]
-    for number, message in enumerate(points_of(calls), max(ring.next_seq, seq + 1)):
+    number = max(ring.next_seq, seq + 1)
+    for message in points_of(calls):
         yield codec.encode(message, number)
+        number += 1
+    if calls:
+        lost = calls[-1][-1] - through - len(calls) - len(known)
+        if lost > 0:
+            text = f"{lost:,} of its last calls of log() were in no file yet: it was killed, and they came too quickly"
+            yield codec.encode(Notice(time=calls[-1][1], about="calls lost", text=text, count=lost), number)
 
 
 def session_of(path: Path) -> str:

@@ -114,7 +114,7 @@ def main() -> int:
             counted[:8] = count.to_bytes(8, "little")
         while hog and time.monotonic() - began > options.hog:
             os.close(hog.pop())
-        due += 1 / options.hz
+        due = max(due + 1 / options.hz, time.monotonic())  # as in a training, no pause is made up for
         time.sleep(max(0.0, due - time.monotonic()))
     print("weights", digest, "steps", count, flush=True)
     if mon is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,11 @@ class Dead:
         self.ring.turn(0, 1)
 
     def log(self, steps: Iterable[int]) -> None:
-        for step in steps:
-            self.buffer.put((-1, float(step), step, {"loss": step / 2}), 1)
+        self.log_at((step, float(step)) for step in steps)
+
+    def log_at(self, steps: Iterable[tuple[int, float]]) -> None:
+        for step, at in steps:
+            self.buffer.put((-1, at, step, {"loss": step / 2}), 1)
 
     def turn(self, *, is_told: bool = True) -> None:
         """Frames of what was logged; `is_told`: the ring hears of it."""
@@ -230,6 +234,22 @@ def test_what_was_carried_here_is_taken_where_it_is_named(memory: Path, folder: 
     controller = Controller(folder, elsewhere=(tmp_path / "carried",))
     controller.take_in()
     assert controller.steps() == [0, 1, 2]
+
+
+def test_quick_calls_that_a_kill_took_are_counted_and_said(memory: Path, folder: RunFolder) -> None:
+    """At 1 kHz one in five is copied at once; those behind the last copy nobody can know of."""
+    dead = Dead(memory)
+    dead.log_at([(step, step / 1000) for step in range(500)])
+    dead.turn()
+    dead.log_at([(step, step / 1000) for step in range(500, 535)])
+    controller = Controller(folder)
+    controller.take_in()
+    steps = controller.steps()
+    assert steps[:500] == list(range(500))
+    (notice,) = [i.message for i in controller.inputs if isinstance(getattr(i, "message", None), messages.Notice)]
+    assert (notice.about, notice.count) == ("calls lost", steps[-1] - 499 - len(steps[500:]))
+    assert [b - a for a, b in pairwise(steps[500:])] == [5] * (len(steps) - 501)
+    assert notice.text.startswith(f"{notice.count} of its last calls of log() were in no file yet")
 
 
 def test_a_damaged_ring_costs_its_own_calls_only(memory: Path, folder: RunFolder) -> None:

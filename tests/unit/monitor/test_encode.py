@@ -218,6 +218,7 @@ def test_many_values_are_many_messages() -> None:
 
 
 def test_the_buffer_is_bounded_by_calls_and_by_values_and_counts_what_it_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffer_module, "LOOSE_VALUES", 0)
     monkeypatch.setattr(buffer_module, "MAX_CALLS", 10)
     monkeypatch.setattr(buffer_module, "MAX_VALUES", 50)
     narrow, wide = Buffer(), Buffer()
@@ -228,6 +229,34 @@ def test_the_buffer_is_bounded_by_calls_and_by_values_and_counts_what_it_drops(m
     assert (len(wide.calls), wide.dropped_values) == (3, 240)
     assert len(narrow.take()) == 10
     assert narrow.take() == []
+
+
+def test_the_bounds_hold_for_a_loop_that_is_too_quick_to_be_looked_at_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forty calls in a row, then one in five milliseconds, are looked at; from where it is tight on, each one is."""
+    monkeypatch.setattr(buffer_module, "LOOSE_VALUES", 500)
+    monkeypatch.setattr(buffer_module, "MAX_CALLS", 2_000)
+    buffer = Buffer()
+    for i in range(3_000):
+        buffer.put((NO_EPOCH, i / 1e5, i, {"a": 1.0}), 1)
+    kinds = [type(call) for call in buffer.calls]
+    assert kinds.index(bytes) < 50 + buffer_module.COPIES_AHEAD + 1_000
+    assert set(kinds[kinds.index(bytes) :]) == {bytes}
+    assert len(kinds) + buffer.dropped_values == 3_000
+    assert len(kinds) == 2_000
+    assert Reader().read(buffer.take()) == [("a", -1, i, i / 1e5, 1.0) for i in range(2_000)]
+
+
+def test_a_clock_that_is_set_back_leaves_no_call_unlooked_at_for_longer_than_a_turn() -> None:
+    buffer, copied = Buffer(), []
+    buffer.keep = copied.append
+    for now in [300.0] * 60 + [0.0] * 5:
+        buffer.put((NO_EPOCH, now, 1, {"a": 1.0}), 1)
+    before = len(copied)
+    buffer.heed_clock(0.1)
+    buffer.put((NO_EPOCH, 0.1, 1, {"a": 1.0}), 1)
+    assert (before, len(copied)) == (41, 42)
 
 
 def test_numpy_reads_what_was_packed() -> None:

@@ -2,13 +2,14 @@
 
 import os
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from trackside.monitor import ring as ring_module
 from trackside.monitor import spool as spool_module
-from trackside.monitor.buffer import Buffer, decode_call, keep_nothing
+from trackside.monitor.buffer import COPIES_AHEAD, Buffer, encode_call, keep_nothing, packed
 from trackside.monitor.encode import Numbers
 from trackside.monitor.ring import Ring, leave_calls
 from trackside.wire import ring as wire_ring
@@ -47,7 +48,7 @@ def test_a_call_is_in_the_ring_as_soon_as_it_is_made(memory: Path) -> None:
     found = read_ring(path)
     assert (found.namespace, found.through, found.next_seq) == (process_namespace(), 0, 1)
     assert found.calls == [(-1, 8.5, 7, {"loss": 0.5, "lr": 1}, 1), (-1, 9.5, 8, {"loss": float("inf")}, 2)]
-    assert [tuple(decode_call(call)[:4]) for call in buffer.take()] == [call[:4] for call in found.calls]
+    assert buffer.take() == found.calls
     ring.turn(2, 5)
     found = read_ring(path)
     assert (found.through, found.next_seq) == (2, 5)
@@ -65,13 +66,31 @@ def test_the_halves_take_turns_and_nothing_that_is_in_no_frame_is_wiped(memory: 
     for step in range(3000):
         log(buffer, step, loss=step / 7)
         if step % 13 == 12:
-            through = decode_call(buffer.take()[-1])[4]
+            through = buffer.take()[-1][4]
             ring.turn(through, step)
             found = [call[4] for call in read_ring(path).calls if call[4] > through]
             assert found == []
         else:
             found = [call[4] for call in read_ring(path).calls if call[4] > through]
             assert found == list(range(through + 1, step + 2))
+    ring.close()
+
+
+def test_of_calls_that_come_quicker_than_two_hundred_a_second_so_many_are_copied(memory: Path) -> None:
+    buffer = Buffer()
+    ring = opened(buffer)
+    for step in range(1_000):
+        buffer.put((-1, step / 1_000, step, {"loss": 1.0}), 1)
+        if step % 100 == 99:
+            ring.turn(buffer.take()[-1][4] - 100, 2)
+    found = [call[2] for call in read_ring(next(memory.glob("*.ring"))).calls if call[2] >= 800]
+    assert {after - before for before, after in pairwise(found)} <= {4, 5, 6}
+    ring.close()
+    buffer = Buffer()
+    ring = opened(buffer)
+    for step in range(COPIES_AHEAD):
+        log(buffer, 0, **{f"m{step}": 1.0})
+    assert len(read_ring(next(memory.glob("*.ring"))).calls) == COPIES_AHEAD
     ring.close()
 
 
@@ -101,7 +120,7 @@ def test_a_call_that_was_cut_off_is_left_out_and_those_before_are_whole(memory: 
     whole = read_ring(path).calls
     raw = bytearray(path.read_bytes())
     ends = [i for i in range(PAGE_BYTES, PAGE_BYTES + 4096) if raw[i]]
-    records = list(buffer.calls)
+    records = [*map(encode_call, buffer.calls)]
     begin = ends[-1] + 1 - len(records[-1])
     cut = chance.randrange(begin, ends[-1] + 1)
     raw[cut : ends[-1] + 1] = bytes(ends[-1] + 1 - cut)
@@ -144,7 +163,7 @@ def test_without_a_memory_file_system_there_is_no_ring(monkeypatch: pytest.Monke
     buffer = Buffer()
     ring = opened(buffer)
     log(buffer, 1, loss=1.0)
-    assert [tuple(decode_call(call)[:4]) for call in buffer.take()] == [(-1, 2.5, 1, {"loss": 1.0})]
+    assert buffer.take() == [(-1, 2.5, 1, {"loss": 1.0}, 1)]
     ring.close()
 
 
@@ -170,6 +189,20 @@ def test_numbers_that_two_threads_swapped_are_known_and_one_that_never_comes_hol
     assert (numbers.through, numbers.beyond) == (1009, set())
 
 
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 65_535, 65_536])
+def test_calls_that_are_left_are_packed_one_behind_the_other(tmp_path: Path, count: int) -> None:
+    calls = [(-1, 0.5, step, {"a": 1.0}, step + 1) for step in range(count)]
+    pieces, lost = packed(calls)
+    path = leave_calls(tmp_path, SESSION, pieces, through=0, next_seq=1)
+    assert (lost, read_ring(path).calls) == (0, calls)
+
+
+def test_a_call_that_cannot_be_packed_is_lost_alone_and_counted() -> None:
+    calls = [(-1, 0.5, step, {object() if step == 2 else "a": 1.0, "b": 2.0}, step + 1) for step in range(4)]
+    pieces, lost = packed([*calls, b"encoded"])
+    assert (lost, len(pieces), pieces[0]) == (2, 4, b"encoded")
+
+
 def test_a_ring_that_was_closed_holds_no_descriptor(memory: Path) -> None:
     """Each mapping has one; a process may have one session after the other."""
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -190,7 +223,7 @@ def test_calls_that_get_into_no_frame_are_left_in_a_file_and_become_messages_tha
     buffer = Buffer()
     for step in range(5):
         log(buffer, step, **({"a": step, "b": 1.0} if step < 4 else {"c": 9.0}))
-    path = leave_calls(tmp_path, SESSION, buffer.take(), through=1, next_seq=12)
+    path = leave_calls(tmp_path, SESSION, packed(buffer.take())[0], through=1, next_seq=12)
     assert path.stat().st_mode & 0o777 == 0o600
     found = read_ring(path)
     assert (found.through, found.next_seq, len(found.calls)) == (1, 12, 5)
