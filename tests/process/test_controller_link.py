@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import zmq
 
+from tests.process.job import wait_for
 from tests.process.wire_client import ControllerUnderTest, WireRank, points, pump_until, said
 from trackside.ingest.keys import make_keys
 from trackside.wire import codec, messages
@@ -296,8 +298,6 @@ def test_b20_another_port_is_one_warning(controller, make_rank):
 
 
 def test_b19_a_taken_port_is_said_and_the_next_wish_tries_again(controller, make_rank):
-    import socket
-
     rank = make_rank()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         rank.send(messages.PortWish(port=taken.getsockname()[1]))
@@ -305,6 +305,22 @@ def test_b19_a_taken_port_is_said_and_the_next_wish_tries_again(controller, make
     (line,) = [m.line for m in said(rank, messages.Say) if "page not bound" in m.line]
     assert str(os.getpid()) in line, "the holder is named"
     assert read(page_of(rank), "healthz")["status"] == "ok"
+
+
+def test_b19_what_is_said_before_anybody_can_print_it_is_printed_later(tmp_path, link):
+    """A launcher on a busy machine says hello after its controller has found the port taken."""
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        controller = ControllerUnderTest(tmp_path, "--port", str(port))
+        try:
+            log = controller.folder / "events.jsonl"
+            wait_for(lambda: "page not bound" in log.read_text(), 30, "the word that it is taken")
+            rank = link(controller.address, 0)
+            rank.hello()
+            (line,) = pump_until([rank], lambda: [m.line for m in said(rank, messages.Say)], what="a line")
+            assert f"no page on port {port}" in line
+        finally:
+            controller.close()
 
 
 def test_the_secrets_are_for_their_user_only(controller):

@@ -14,6 +14,8 @@ from trackside.sinks.terminal import TerminalSink
 from trackside.store import StoreWriter
 from trackside.wire.messages import Downward, Reduction, Say, Welcome
 
+MOST_UNSAID = 100
+
 
 class ControllerDesk:
     """Sends, names, prints, keeps the small files current.
@@ -54,6 +56,8 @@ class ControllerDesk:
         self._document = document
         self._terminal = terminal
         self._completed = completed
+        self._unsaid: list[str] = []
+        """Lines for a terminal that is not there yet: a launcher may take longer to say hello than we to find a port taken."""
         self._model = ModelFiles(
             read=machine.graph,
             write_graph=lambda content: writer.write_file(writer.folder.graph, content),
@@ -81,6 +85,7 @@ class ControllerDesk:
         """Keep the files current."""
         self._document.write_if_due(mono)
         self._model.write_if_due(mono)
+        self._say()
 
     def graph_set(self, svg: str | None, graph: object | None) -> None:
         self._model.set(svg)
@@ -94,9 +99,9 @@ class ControllerDesk:
         """Print on the job's terminal: the launcher's if there is one, else the primary rank's."""
         if self._terminal is not None:
             self._terminal.print_line(line)
-        session = self._speaker()
-        if session is not None:
-            self._listener.send(session, Say(line=line))
+        if len(self._unsaid) < MOST_UNSAID and (self._terminal is None or self._speaker() is not None):
+            self._unsaid.append(line)
+        self._say()
 
     def complete(self) -> None:
         self._completed()
@@ -104,6 +109,14 @@ class ControllerDesk:
     async def settle(self) -> None:
         """Wait for what is still being prepared."""
         await self._model.settle()
+
+    def _say(self) -> None:
+        """Have printed what waits, once there is somebody who can."""
+        session = self._speaker() if self._unsaid else None
+        if session is not None:
+            for line in self._unsaid:
+                self._listener.send(session, Say(line=line))
+            self._unsaid = []
 
     def _speaker(self) -> bytes | None:
         sessions = self._machine.state.sessions
