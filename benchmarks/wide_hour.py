@@ -100,11 +100,17 @@ def hour(folder: Path, ranks: int, steps: int) -> dict[str, Any]:
         return {
             "ranks": ranks, "steps": steps, "took_s": took, "speed": steps / took, "memory_mb": looks[:: max(1, len(looks) // 24)],
             "most_mb": max(size for _, size in looks), "at_end_mb": bench.memory_mb(),
-            "grown_mb": looks[-1][1] - looks[len(looks) // 2][1], "cpu_s": bench.cpu_s(),
+            "grown_mb": grown([size for _, size in looks]), "cpu_s": bench.cpu_s(),
             "missing": ranks * steps * SERIES - bench.health()["values"],
         }  # fmt: skip
     finally:
         bench.close(is_clean=False)  # its end is no part of it
+
+
+def grown(sizes: list[float]) -> float:
+    """From the second quarter to the last one, by their medians: a segment on its way is no growth."""
+    quarter = max(1, len(sizes) // 4)
+    return float(np.median(sizes[-quarter:]) - np.median(sizes[quarter : 2 * quarter]))
 
 
 def has_room(bench: Bench) -> bool:

@@ -1,5 +1,6 @@
 """Values over ranks: cohorts, epochs, throughput, resources."""
 
+import itertools
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from tests.unit.run.play import Play, batch
 from trackside.monitor import console
 from trackside.run import inputs, outputs
-from trackside.run.cohort import CohortWindow, update_of
+from trackside.run.cohort import CohortWindow, reduced, update_of
 from trackside.store.catalog import metric_entries
 from trackside.wire import messages
 from trackside.wire.columns import concatenate
@@ -31,6 +32,17 @@ def test_b39_a_cohort_has_mean_extremes_count_and_the_worst_rank() -> None:
         "count": [3, 1],
         "worst": [2, None],
     }
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "min", "max", "last"])
+def test_the_last_value_is_what_the_curve_ends_in(reduction: messages.Reduction) -> None:
+    values = [1.5, -2.5, 1.7e308, math.nan, math.inf, -math.inf]
+    for first, second in itertools.product(values, repeat=2):
+        window = CohortWindow()
+        window.add(batch([(0, 0, 5, first), (0, 1, 5, second)]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            (end,) = reduced(window.recent()[0], reduction).tolist()
+        assert math.isnan(end) if math.isnan(window.last(0, reduction)) else end == window.last(0, reduction)
 
 
 def test_a_late_rank_amends_its_step_and_only_what_changed_is_told() -> None:
