@@ -122,8 +122,7 @@ class Settler:
             logger.warning("the store's segment thread has ended: %r", error)
             self._on_trouble(f"the store's segment thread has ended: {error!r}")
         finally:
-            if self._database is not None:
-                self._database.close()
+            self._let_go()
 
     def _work(self) -> None:
         while True:
@@ -137,6 +136,7 @@ class Settler:
                 self._jobs.popleft()
                 self._on_settled()
                 self._persist(self._merge_if_many)
+                self._let_go()
             if self._epochs_due(end) and not self._persist(self._write_epochs):
                 return
             if end is not None and not self._jobs:
@@ -243,9 +243,7 @@ class Settler:
         self._merge_resources(1)
         if not self._table.snapshot().files:
             records.write_no_points(self._duck(), self._folder)
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._let_go()
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._folder.journal)
 
@@ -253,6 +251,12 @@ class Settler:
         if path not in self._rows:
             self._rows[path] = records.count_rows(self._duck(), path)
         return self._rows[path]
+
+    def _let_go(self) -> None:
+        """Close the database: an open one keeps the pages that a segment or a merge took, some 100 MB, for the next one."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         if self._database is None:
