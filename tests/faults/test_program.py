@@ -193,7 +193,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def own_errors(text: str) -> list[str]:
     """What the program itself said on stderr; where its lines are and which thread it was differ."""
     lines = [
-        line for line in text.splitlines() if not re.match(r"  (report|epoch|training|trackside|dashboard)\b", line)
+        line
+        for line in text.splitlines()
+        if not re.match(r"  (report|epoch|training|trackside|dashboard|page)\b", line)
     ]
     return [re.sub(r"Thread-\d+ |0x[0-9a-f]+", "", line) for line in lines]
 

@@ -38,3 +38,20 @@ def test_b43_b44_lines_of_a_resumed_run_letter_by_letter(tmp_path: Path, silent:
     for line, pattern in zip(lines, wanted, strict=True):
         assert re.fullmatch(pattern.replace(r"\d+ms", r"(?:\d+ms|[\d.]+s)"), line), line
     assert job.stdout == ""
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_plain_script_says_once_where_its_page_is(tmp_path: Path, asks: bool) -> None:
+    script = tmp_path / "train.py"
+    wish = "mon.serve(0)" if asks else ""
+    script.write_text(SCRIPT.format(silent=wish).replace("sleep(0.02)", "sleep(1)"))
+    job = Job([sys.executable, str(script)], tmp_path)
+    try:
+        assert job.wait() == 0, job.stderr
+    finally:
+        job.close()
+    said = [line for line in job.stderr.splitlines() if line.startswith(("  page", "  dashboard"))]
+    page = f"  page       trackside view {job.folder()}  (or mon.serve() in the script: then it opens by itself)"
+    assert said == ([line for line in said if "://" in line][:1] if asks else [page])
+    assert len(said) == 1
+    assert job.stdout == ""

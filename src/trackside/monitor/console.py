@@ -82,6 +82,14 @@ def end_line(seconds: float, loss: float | None) -> str:
     return f"  training complete in {format_duration(seconds)}{tail}"
 
 
+def page_hint(directory: str) -> str:
+    """How to see a run for which no page was asked."""
+    mark = "" if directory.replace("/", "").replace("-", "").replace("_", "").replace(".", "").isalnum() else "'"
+    return (
+        f"  page       trackside view {mark}{directory}{mark}  (or mon.serve() in the script: then it opens by itself)"
+    )
+
+
 def clean(text: str) -> str:
     """Text on one line, without control or format characters: nothing a rank sends steers the terminal."""
     if text.isprintable():

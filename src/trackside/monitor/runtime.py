@@ -406,8 +406,9 @@ class Runtime:
             elif self._heir is None:
                 self._heir = Heir(message.run, self._link.send)
                 self._heir.inherit()
-            if message.url_line and self.is_primary and not self._is_launched:
-                self._say_line(message.url_line)
+            if self.is_primary and not self._is_launched:
+                is_told = self._url_line is not None or self.stash.wants_page or not self._is_controller_here
+                self._say_line(message.url_line or ("" if is_told else console.page_hint(message.directory)))
         elif isinstance(message, messages.Say):
             self._say_line(message.line)
         elif isinstance(message, messages.Refused):
@@ -469,10 +470,9 @@ class Runtime:
 
     def _say_line(self, line: str) -> None:
         """Print a line of the controller's; the page's address comes with each welcome too, and is said once."""
-        if "://" in line:
-            if line == self._url_line:
-                return
-            self._url_line = line
+        if line in ("", self._url_line):
+            return
+        self._url_line = line if "://" in line else self._url_line or ""
         console.say(console.clean(line))
 
     def _notice(self, about: str, text: str) -> None:

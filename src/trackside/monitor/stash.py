@@ -40,6 +40,11 @@ class Stash:
                 return False
             return True
 
+    @property
+    def wants_page(self) -> bool:
+        """Whether a page is wished for, which has not been sent yet."""
+        return self._port is not None
+
     def drain(self) -> list[messages.Upward]:
         """Everything, in the order register, graph, metadata, hardware; a second drain yields nothing."""
         if self._is_empty:
