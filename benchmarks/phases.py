@@ -10,6 +10,7 @@ import torch
 from record import Figure, save
 from torch import nn
 
+from trackside.monitor.link import TURN_S
 from trackside.monitor.loop import BatchLoop, StepCounter
 from trackside.monitor.phases.recorder import Recorder
 
@@ -50,7 +51,7 @@ def timed(run: Callable[[], None], steps: int) -> float:
 
 
 class Sender:
-    """The send thread's part, forty times a second; knows its own CPU seconds."""
+    """The send thread's part, as often as it turns; knows its own CPU seconds."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.cpu_s = 0.0
@@ -59,7 +60,7 @@ class Sender:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(0.025):
+        while not self._stop.wait(TURN_S):
             self._recorder.collect(flush=False)
         self.cpu_s = time.thread_time()
 

@@ -53,6 +53,16 @@ def test_import_stays_light(code: str, record_property) -> None:
     assert modules & FORBIDDEN == set()
 
 
+# What loads them is the work of few ranks: one that starts a controller, that leaves files behind, that writes CSV.
+NOT_IN_EACH_RANK = frozenset({"csv", "hashlib", "importlib.abc", "locale", "secrets", "subprocess", "tempfile"})
+
+
+def test_a_rank_begins_without_what_few_ranks_need() -> None:
+    modules, _ = loaded_by("import trackside.monitor.api, trackside.monitor.samplers, trackside.monitor.connection")
+    assert {"trackside.monitor.runtime", "trackside.monitor.phases.imports", "zmq"} <= modules
+    assert modules & NOT_IN_EACH_RANK == set()
+
+
 CONTROLLER = "import trackside.cli.controller, trackside.controller.beginning, trackside.controller.lifecycle"
 # Of a page, a picture, a port that is taken: a run without them does not wait for it.
 NOT_AT_START = frozenset(

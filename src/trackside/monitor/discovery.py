@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +37,8 @@ def children_path(parent_pid: int) -> Path:
 
 def write_address(path: Path, address: str) -> None:
     """Leave the address, whole or not at all. Raises: OSError."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(address)

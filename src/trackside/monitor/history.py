@@ -1,6 +1,5 @@
 """This rank's epochs so far: lines on the terminal, CSV, log."""
 
-import csv
 import threading
 import time
 from collections.abc import Callable
@@ -142,6 +141,8 @@ class History:
 
     def write_csv(self, path: Path) -> None:
         """Columns are the union over all epochs, `loss` first; unknown cells are empty. Raises: OSError."""
+        import csv
+
         reports = self.reports()
         names = console.order_metrics({name for report in reports for name in report.metrics})
         with path.open("w", encoding="utf-8", newline="") as file:

@@ -1,13 +1,12 @@
 """Frames in their durable order until the controller has them on disk: in memory, and in files that outlive us."""
 
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from trackside.monitor.spool import Spool, private_folder
 from trackside.monitor.trail import Place, Trail
-from trackside.wire.spool import stem_of
+from trackside.wire.spool import stem_of, temporary_folder
 
 MEMORY_BYTES = 32 * 1024 * 1024
 LAST_PART = "000000"
@@ -213,7 +212,7 @@ def _usable(folder: Path | None) -> Path:
         except OSError:
             continue
         return candidate
-    return Path(tempfile.gettempdir())
+    return temporary_folder()
 
 
 def _candidates(folder: Path | None) -> Iterator[Path]:

@@ -6,12 +6,11 @@ import json
 import logging
 import os
 import select
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.errors import TracksideError
 from trackside.monitor.discovery import (
@@ -26,6 +25,9 @@ from trackside.wire.address import ControllerAddress, parse_address
 from trackside.wire.arguments import encode_arguments
 from trackside.wire.ids import part_of
 from trackside.wire.messages import Identity
+
+if TYPE_CHECKING:
+    import subprocess
 
 logger = logging.getLogger("trackside.monitor")
 
@@ -212,8 +214,10 @@ class Starter:
 
     def _start(self, arguments: list[str]) -> None:
         try:
+            import subprocess  # most ranks start none
+
             reading, writing = os.pipe()
-        except OSError as error:
+        except (ImportError, OSError) as error:  # no descriptor is left
             self._give_up(f"the controller could not be started: {error}; training goes on without it")
             return
         command = [*self._program, "controller", *arguments]

@@ -1,8 +1,7 @@
 """Names of things: runs, sessions, hosts, paths."""
 
-import hashlib
+import os
 import re
-import secrets
 from collections.abc import Iterable
 
 ROOT_PATH = "root"
@@ -18,7 +17,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 def new_session() -> bytes:
     """A fresh identity of one link of one process: 16 bytes that never begin with zero (ZeroMQ keeps those)."""
-    return b"s" + secrets.token_bytes(SESSION_BYTES - 1)
+    return b"s" + os.urandom(SESSION_BYTES - 1)
 
 
 def is_possible_rank(rank: int, world_size: int, generation: int) -> bool:
@@ -34,6 +33,8 @@ def slug(text: str, fallback: str = "run", limit: int = 60) -> str:
 
 def part_of(words: Iterable[str]) -> str:
     """A digest of a command, which tells what a batch job starts apart without showing it."""
+    import hashlib  # loads OpenSSL, which few ranks need
+
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

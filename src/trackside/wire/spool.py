@@ -9,7 +9,6 @@ import fcntl
 import os
 import stat
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +41,16 @@ def memory_path() -> Path:
 
 def private_path() -> Path:
     """This user's own folder in the temporary one, for what memory does not hold; it may not be there."""
-    return Path(tempfile.gettempdir()) / f"trackside-{os.getuid()}"
+    return temporary_folder() / f"trackside-{os.getuid()}"
+
+
+def temporary_folder() -> Path:
+    """The system's folder for temporary files, or the one that `TMPDIR` names. Raises: OSError: there is none."""
+    try:
+        import tempfile  # loads OpenSSL, for random names
+    except ImportError as error:
+        raise OSError(f"no temporary folder: {error}") from error
+    return Path(tempfile.gettempdir())
 
 
 def lasting_path() -> Path:

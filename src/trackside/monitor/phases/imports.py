@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from trackside.monitor.guard import guarded
 
 
-class ImportWatch(MetaPathFinder):
+class ImportWatch:
     """Calls once a module has been imported; it is found and loaded as it would be without us.
 
     Args:
@@ -43,7 +42,7 @@ class ImportWatch(MetaPathFinder):
         finally:
             self._is_looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _TellingLoader(spec.loader, self._came)
+            spec.loader = _TellingLoader(spec.loader, self._came)  # type: ignore[assignment]
         return spec
 
     def _ask_others(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
@@ -58,8 +57,11 @@ class ImportWatch(MetaPathFinder):
         self._then()
 
 
-class _TellingLoader(Loader):
-    """A loader that has told the module's own name before it runs it, and us after."""
+class _TellingLoader:
+    """A loader that has told the module's own name before it runs it, and us after.
+
+    By its methods alone: the classes of `importlib.abc` bring resources and random numbers with them, which no rank needs.
+    """
 
     def __init__(self, loader: Any, then: Callable[[], None]) -> None:
         self._loader, self._then = loader, then
