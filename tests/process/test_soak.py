@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 SECONDS = float(os.environ.get("SOAK_S", "300"))
 MOST_GROWTH_MB = {"controller": 6.0, "launcher": 1.0, "rank": 1.0}
 """After the warm-up, by a straight line; what is in the controller's memory until it is in a file rises and falls."""
-LOSSES = ("values_over_name_limit", "frames_skipped", "frames_malformed", "store_dropped_frames", "stream_failures")
+LOSSES = ("values_over_name_limit", "frames_skipped", "frames_malformed", "store_dropped_records", "stream_failures")
 
 
 def test_eight_ranks_for_a_while_hold_no_more_at_the_end_than_in_the_middle(root: Path) -> None:
