@@ -51,7 +51,7 @@ def test_a_plain_script_says_once_where_its_page_is(tmp_path: Path, asks: bool) 
     finally:
         job.close()
     said = [line for line in job.stderr.splitlines() if line.startswith(("  page", "  dashboard"))]
-    page = f"  page       trackside view {job.folder()}  (or mon.serve() in the script: then it opens by itself)"
+    page = f"  page       trackside view {job.folder()}  (with mon.serve() in the script, a page from the start)"
     assert said == ([line for line in said if "://" in line][:1] if asks else [page])
     assert len(said) == 1
     assert job.stdout == ""

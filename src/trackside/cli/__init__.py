@@ -7,7 +7,9 @@ A command's module has `SUMMARY` and `main(arguments) -> exit code`, and is impo
 import importlib
 import io
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from trackside._version import __version__
@@ -85,7 +87,8 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"trackside {__version__}")
         return 0
     if first not in COMMANDS:
-        raise UsageError(f"there is no command {first!r}; there are {', '.join(COMMANDS)}")
+        what = "option" if first.startswith("-") else "command"
+        raise UsageError(f"there is no {what} {first!r}; commands are {', '.join(COMMANDS)}")
     if first == "controller":
         # numpy's library of linear algebra would start a thread a core, which spin for nothing: nobody multiplies here.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -105,9 +108,14 @@ def _complain(arguments: list[str], error: TracksideError, code: int) -> int:
     return code
 
 
+def _entry(name: str, summary: str) -> str:
+    columns = shutil.get_terminal_size().columns
+    return textwrap.fill(summary, max(40, columns), initial_indent=name, subsequent_indent=" " * len(name))
+
+
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    lines = [_entry(f"  {name:<{width}}  ", summary) for name, summary in COMMANDS.items()]
     return "\n".join(
         [
             "usage: trackside COMMAND ...",

@@ -155,10 +155,10 @@ def _parser() -> Parser:
     parser.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
     parser.add_argument("--hold", action="store_true", help="keep the page after the run, until Ctrl-C")
     parser.add_argument(
-        "--late-after", help="seconds of silence that make a rank late (TRACKSIDE_LATE_AFTER; default: 10)"
+        "--late-after", metavar="S", help="seconds of silence that make a rank late (TRACKSIDE_LATE_AFTER; default: 10)"
     )
     parser.add_argument(
-        "--lost-after", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
+        "--lost-after", metavar="S", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
     )
     parser.add_argument("--parent-pid", type=int, help="process whose end means that the job has lost its launcher")
     parser.add_argument("--ready-fd", type=int, help="descriptor for the ready line (default: stdout)")

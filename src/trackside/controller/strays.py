@@ -12,6 +12,7 @@ import msgspec
 from trackside.controller.config import ControllerConfig
 from trackside.controller.identity import new_identity, save_identity
 from trackside.errors import RunFolderError, StoreError
+from trackside.run.diagnose.words import long_duration
 from trackside.store import RunFolder
 from trackside.wire.estate import read_hello
 from trackside.wire.messages import Hello
@@ -44,8 +45,8 @@ class Stray:
         processes = "one killed process" if count == 1 else f"{count} killed processes"
         of = f"of run {self.run}" if self.run is not None else "without a run"
         size = megabytes(sum(one.size for one in self.left))
-        ago = (time.time() - self.written_at) / 3600
-        return f"{processes} {of} left {size} in {', '.join(self.places)}, {ago:.1f} h ago"
+        ago = long_duration(max(0.0, time.time() - self.written_at))
+        return f"{processes} {of} left {size} in {', '.join(self.places)}, {ago} ago"
 
     @property
     def command(self) -> str:

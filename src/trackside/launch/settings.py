@@ -1,6 +1,7 @@
 """Trackside's own options of a launched run: argument before environment before default."""
 
 import argparse
+import os
 import socket
 import tempfile
 from collections.abc import Mapping
@@ -53,10 +54,10 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hold", action="store_true", help="keep the page after the job, until Ctrl-C")
     group.add_argument("--no-page", action="store_true", help="no live page; the report is written all the same")
     group.add_argument(
-        "--late-after", help="seconds of silence that make a rank late (TRACKSIDE_LATE_AFTER; default: 10)"
+        "--late-after", metavar="S", help="seconds of silence that make a rank late (TRACKSIDE_LATE_AFTER; default: 10)"
     )
     group.add_argument(
-        "--lost-after", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
+        "--lost-after", metavar="S", help="seconds of silence that make a rank lost (TRACKSIDE_LOST_AFTER; default: 30)"
     )
     group.add_argument("--allowed-hosts", help="host names a proxy in front of the page uses, separated by commas")
     group.add_argument(
@@ -147,6 +148,9 @@ def writable_directory(text: str, keep: bool = True) -> Path:
             folder.rmdir()
     except OSError as error:
         reason = error.strerror or str(error)
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            places = (directory, *directory.parents)
+            reason = f"a file is in the way ({next(p for p in places if os.path.lexists(p) and not p.is_dir())})"
         raise UsageError(f"run folders cannot be kept in {directory}: {reason}\n  choose another with --dir") from error
     return directory
 

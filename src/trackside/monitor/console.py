@@ -86,7 +86,7 @@ def page_hint(directory: str) -> str:
     """How to see a run for which no page was asked."""
     mark = "" if directory.replace("/", "").replace("-", "").replace("_", "").replace(".", "").isalnum() else "'"
     return (
-        f"  page       trackside view {mark}{directory}{mark}  (or mon.serve() in the script: then it opens by itself)"
+        f"  page       trackside view {mark}{directory}{mark}  (with mon.serve() in the script, a page from the start)"
     )
 
 

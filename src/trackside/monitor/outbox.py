@@ -190,7 +190,9 @@ def undelivered_line(frames: int, paths: list[Path]) -> str:
     if not frames:
         return "  trackside: the link did not end in time; some of the last values may be missing"
     if lies := " and ".join(named_shortly(paths)):
-        return f"  trackside: {frames} messages were not delivered; they lie in {lies}"
+        return (
+            f"  trackside: {frames} messages were not delivered (`trackside recover` takes them in); they lie in {lies}"
+        )
     return f"  trackside: {frames} messages were not delivered, and could not be kept"
 
 

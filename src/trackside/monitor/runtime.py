@@ -223,7 +223,7 @@ class Runtime:
         self._warned.add(kind)
         where = "" if self.identity.world_size == 1 else f"  [rank {self.identity.rank}]"
         console.say(f"  trackside: {console.clean(text)}{where}")
-        self._notice(f"value refused: {kind[:60]}", text)
+        self._notice("value refused", text)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -522,7 +522,7 @@ def join_runtime(user: User, *, name: str | None, directory: str | None, resourc
     Raises:
         UsageError: a contradictory environment or a damaged address.
     """
-    if is_disabled(os.environ) or _is_helper_process():
+    if is_disabled(os.environ) or is_helper_process():
         return None
     with _process.making:
         current = _process.current
@@ -541,7 +541,7 @@ def join_runtime(user: User, *, name: str | None, directory: str | None, resourc
         return current
 
 
-def _is_helper_process() -> bool:
+def is_helper_process() -> bool:
     """Whether this is a data-loading worker, or a child that only imports the user's script to find a function."""
     worker = sys.modules.get("torch.utils.data._utils.worker")
     if worker is not None and worker.get_worker_info() is not None:

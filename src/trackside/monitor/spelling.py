@@ -1,9 +1,14 @@
 """`trackside.init`, `log`, `finish`: the spelling that users of other trackers know."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from trackside.monitor.api import Monitor
+from trackside.monitor.console import say
+from trackside.monitor.guard import guarded
+from trackside.monitor.roles import find_identity, is_disabled
+from trackside.monitor.runtime import is_helper_process
 
 
 class _Spelling:
@@ -11,6 +16,17 @@ class _Spelling:
 
     def __init__(self) -> None:
         self.monitor: Monitor | None = None
+        self.has_begun = False
+        """Whether `init` was called, or it was said that it was not."""
+
+    @guarded
+    def miss(self) -> None:
+        """Say once in a job on each host that what is logged goes nowhere; what is inert is silent."""
+        if self.has_begun:
+            return
+        self.has_begun = True
+        if not is_disabled(os.environ) and not is_helper_process() and find_identity(os.environ).local_rank == 0:
+            say("  trackside: log() before init(): nothing is kept; call trackside.init() first, or make a Monitor")
 
 
 _spelling = _Spelling()
@@ -32,14 +48,16 @@ def init(project: str | None = None, name: str | None = None, config: Mapping[st
     if project:
         monitor.set_project(project)
     monitor.serve()
-    _spelling.monitor = monitor
+    _spelling.monitor, _spelling.has_begun = monitor, True
     return monitor
 
 
 def log(metrics: Mapping[str, Any], step: int | None = None) -> None:
-    """Log values. Without `init` nothing happens."""
+    """Log values. Without `init` nothing is kept, and a line says so once; after `finish` nothing happens."""
     if _spelling.monitor is not None:
         _spelling.monitor.log(metrics, step=step)
+    else:
+        _spelling.miss()
 
 
 def finish() -> None:

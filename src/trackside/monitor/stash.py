@@ -20,6 +20,8 @@ class Stash:
     _watched: messages.SetMetadata | None = None
     _hardware: messages.SetHardware | None = None
     _is_empty: bool = True
+    wants_page: bool = False
+    """Whether a page was wished for, sent by now or not."""
 
     def put(self, message: messages.Upward) -> bool:
         """Keep a message in its slot; return whether it has one."""
@@ -27,6 +29,7 @@ class Stash:
             self._is_empty = False
             if isinstance(message, messages.PortWish):
                 self._port = message
+                self.wants_page = True
             elif isinstance(message, messages.SetGraph):
                 self._graph = _merge_graph(self._graph, message)
             elif isinstance(message, messages.SetMetadata):
@@ -39,11 +42,6 @@ class Stash:
             else:
                 return False
             return True
-
-    @property
-    def wants_page(self) -> bool:
-        """Whether a page is wished for, which has not been sent yet."""
-        return self._port is not None
 
     def drain(self) -> list[messages.Upward]:
         """Everything, in the order register, graph, metadata, hardware; a second drain yields nothing."""

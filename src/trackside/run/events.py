@@ -96,7 +96,8 @@ def _add(run: Run, record: EventRecord, mark: EventMark, now: Moment) -> list[In
 def event_line(record: EventRecord) -> str:
     """One event for the terminal; what cannot be printed is replaced."""
     where = "" if record.path == ROOT_PATH else f"  [{record.path.removeprefix(ROOT_PATH + '/')}]"
-    line = f"  {record.severity:<8} {record.kind}: {record.text}{where}"
+    what = record.text if record.kind == "user" else f"{record.kind}: {record.text}"
+    line = f"  {record.severity:<8} {what}{where}"
     return "".join(letter if letter.isprintable() else "·" for letter in line)
 
 

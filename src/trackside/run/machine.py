@@ -371,8 +371,9 @@ class RunMachine:
 
     def _notice(self, session: bytes, notice: messages.Notice, now: Moment) -> list[Instruction]:
         path = self._path_of(session)
-        kind, count = notice.about[:80], max(1, notice.count)
-        return raise_by_rank(self.state, now, kind, notice.text, severity=notice.level, path=path, count=count)
+        kind, text, count = notice.about[:80], notice.text, max(1, notice.count)
+        key = text[:200] if kind == "value refused" else ""  # it names the metric: each is told
+        return raise_by_rank(self.state, now, kind, text, severity=notice.level, path=path, key=key, count=count)
 
     def _path_of(self, session: bytes) -> str:
         number = self.state.sessions[session].rank

@@ -53,7 +53,7 @@ class RunFolder:
             folder.make_parts()
         except OSError as error:
             raise StoreError(
-                f"no run folder can be made in {root}: {_why(error)}; choose another with --dir"
+                f"no run folder can be made in {root}: {_why(error)}; choose another with --dir, TRACKSIDE_DIR or Monitor(dir=…)"
             ) from error
         return folder
 

@@ -13,6 +13,17 @@ def test_help_lists_every_command(capsys):
     assert all(f"  {name} " in out for name in COMMANDS)
 
 
+def test_no_line_of_the_help_is_wider_than_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_an_unknown_option_is_called_one(capsys):
+    assert main(["--dance"]) == 2
+    assert "there is no option '--dance'" in capsys.readouterr().err
+
+
 def test_without_a_command_it_is_wrong_use(capsys):
     assert main([]) == 2
     assert "usage:" in capsys.readouterr().out

@@ -109,9 +109,10 @@ def test_a_wrong_variable_is_named() -> None:
 
 
 def test_a_folder_that_takes_no_files_is_refused(folder: Path) -> None:
-    assert f"run folders cannot be kept in {folder}/train.py/runs: Not a directory" in refusal(
+    assert f"run folders cannot be kept in {folder}/train.py/runs: a file is in the way ({folder}/train.py)" in refusal(
         "--dir", "train.py/runs", "train.py"
     )
+    assert f"{folder}/train.py: a file is in the way ({folder}/train.py)" in refusal("--dir", "train.py", "train.py")
 
 
 def test_trying_a_folder_leaves_nothing(folder: Path) -> None:

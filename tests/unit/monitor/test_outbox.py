@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trackside.monitor import trail as trail_module
-from trackside.monitor.outbox import Outbox, named_shortly
+from trackside.monitor.outbox import Outbox, named_shortly, undelivered_line
 from trackside.wire.spool import read_spool
 
 SESSION = b"s" * 16
@@ -212,3 +212,10 @@ def test_many_files_are_named_in_few_words() -> None:
     ]
     assert named_shortly(paths) == ["/a/trackside-73-000000.spool", "/b/trackside-73-*"]
     assert named_shortly([]) == []
+
+
+def test_what_was_not_delivered_is_said_with_what_takes_it_in() -> None:
+    assert undelivered_line(3, [Path("/a/trackside-73-000000.spool")]) == (
+        "  trackside: 3 messages were not delivered (`trackside recover` takes them in); they lie in "
+        "/a/trackside-73-000000.spool"
+    )

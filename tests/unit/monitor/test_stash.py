@@ -41,6 +41,15 @@ def test_b08_graph_metadata_and_hardware_need_no_port() -> None:
     assert stash.drain() == [SVG, METADATA, HARDWARE]
 
 
+def test_a_page_that_was_wished_for_stays_wished_for_when_it_has_been_sent() -> None:
+    stash = Stash()
+    stash.put(METADATA)
+    assert not stash.wants_page
+    stash.put(PORT)
+    stash.drain()
+    assert stash.wants_page
+
+
 def test_what_has_no_slot_is_not_taken() -> None:
     assert not Stash().put(messages.SetPlan(epochs=1))
     assert Stash().drain() == []

@@ -59,6 +59,19 @@ def test_b42_at_most_two_hundred_live_and_evictions_are_counted() -> None:
     assert events[-1].kind == "kind 449"
 
 
+def test_every_metric_whose_value_is_refused_is_told_and_a_users_event_reads_as_it_was_said() -> None:
+    play = Play()
+    session = play.hello(0, world=1)
+    for name in ("x", "y"):
+        play.tell(session, messages.Notice(time=1.0, about="value refused", text=f"'{name}' was not taken"))
+    play.tell(session, messages.UserEvent(time=1.0, title="resumed", text="from checkpoint 900"))
+    assert [said.line.split("  [")[0] for said in play.asked(outputs.PrintLine)] == [
+        "  warn     value refused: 'x' was not taken",
+        "  warn     value refused: 'y' was not taken",
+        "  info     resumed: from checkpoint 900",
+    ]
+
+
 def test_b42_each_is_printed_once() -> None:
     play = Play()
     session = play.hello(0, world=1)
