@@ -219,6 +219,12 @@ def test_a_job_that_somebody_stopped_says_so(eight: Fleet, page: Page, witness: 
     eight.tell(messages.Goodbye(time=time.time()))
     notice = page.get_by_role("note").filter(has_text="The run was stopped with Ctrl-C (SIGINT).")
     expect(notice).to_be_visible()
+    expect(page.get_by_role("status", name="State: stopped")).to_be_visible()
+    expect(page).to_have_title(re.compile("stopped · "))
+    report = eight.controller.folder / "report.html"
+    wait_for(report.exists, "the report")
+    page.goto(report.as_uri())
+    expect(page.get_by_role("note").filter(has_text="Report. The run was stopped ")).to_be_visible()
     witness.errors.clear()  # refused connections are logged by the browser itself
 
 

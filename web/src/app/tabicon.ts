@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { plain } from "../lib/text";
 import type { Page } from "../state/page";
-import { stateWord } from "../views/Header";
+import { shownWord, stateWord } from "../views/Header";
 import { iconPath } from "../views/Icon";
 import { progressOf } from "../views/Vitals";
 
@@ -24,7 +24,7 @@ export function keepTabIcon(page: Page): void {
     const word = stateWord(page);
     const done = progressOf(run);
     const percent = done === null || word === "finished" ? "" : `${Math.floor(done * 100)}% `;
-    document.title = `${percent}${word === "running" ? "" : `${word} · `}${plain(run?.name ?? "")}${run === null ? "" : " · "}Trackside`;
+    document.title = `${percent}${word === "running" ? "" : `${shownWord(page)} · `}${plain(run?.name ?? "")}${run === null ? "" : " · "}Trackside`;
     const key = `${word} ${done === null ? "" : Math.round(done * 40)}`;
     if (key === last) return;
     last = key;

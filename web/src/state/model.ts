@@ -78,3 +78,8 @@ export function reduce(model: Model, change: Change): Model {
 export function isOver(run: RunDocument | null): boolean {
   return run !== null && (run.state === "finished" || run.state === "failed" || run.state === "terminated");
 }
+
+/** Whether somebody stopped the run, with Ctrl-C. */
+export function isByHand(run: RunDocument | null): boolean {
+  return run?.state_detail?.startsWith("stopped ") === true;
+}

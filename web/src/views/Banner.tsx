@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import * as format from "../lib/format";
 import { plain, sentence } from "../lib/text";
 import { adviceOn, adviceOnEnd } from "../state/ending";
+import { isByHand } from "../state/model";
 import { pausedOf } from "../state/resumes";
 import { formatView } from "../state/view";
 import { heardSeconds } from "./clocks";
@@ -41,7 +42,7 @@ function ReportBanner() {
   const run = page.run.value;
   const isOpen = useSignal(!matchMedia(NARROW).matches);
   if (page.mode !== "report" || run === null) return null;
-  const how = page.isOver.value ? `The run ${run.state === "terminated" ? "was terminated" : run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}${pausedOf(run) >= 1 ? ` of work and ${format.duration(pausedOf(run))} of pause` : ""}.` : `Written while the run was ${run.state}.`;
+  const how = page.isOver.value ? `The run ${isByHand(run) ? "was stopped" : run.state === "terminated" ? "was terminated" : run.state} ${format.moment(run.ended_at)} after ${format.duration(run.elapsed_seconds)}${pausedOf(run) >= 1 ? ` of work and ${format.duration(pausedOf(run))} of pause` : ""}.` : `Written while the run was ${run.state}.`;
   return (
     <Banner icon="info" tone="info" title="Report.">
       {how}{" "}
@@ -106,7 +107,7 @@ function RunBanner() {
         </Banner>
       );
     case "terminated": {
-      const byHand = detail.startsWith("stopped ");
+      const byHand = isByHand(run);
       return (
         <Banner icon="terminated" tone="warn" title={`The run was ${byHand ? detail : run.state}.`}>
           {!byHand && sentence(detail)} {adviceOnEnd(run.state_detail)}

@@ -1,4 +1,5 @@
 import * as format from "../lib/format";
+import { isByHand } from "../state/model";
 import type { Theme } from "../state/page";
 import { heardSeconds } from "./clocks";
 import { usePage } from "./context";
@@ -33,14 +34,21 @@ export function stateWord(page: ReturnType<typeof usePage>): IconName & string {
   return run.value?.state ?? "waiting";
 }
 
+/** The state for people: a run that somebody stopped with Ctrl-C was stopped. */
+export function shownWord(page: ReturnType<typeof usePage>): string {
+  const word = stateWord(page);
+  return word === "terminated" && isByHand(page.run.value) ? "stopped" : word;
+}
+
 function StatePill() {
   const page = usePage();
   const word = stateWord(page);
+  const shown = shownWord(page);
   const detail = page.run.value?.state_detail ?? null;
   return (
-    <span class={`pill is-${word}`} role="status" aria-label={`State: ${word}`} title={detail ?? word}>
+    <span class={`pill is-${word}`} role="status" aria-label={`State: ${shown}`} title={detail ?? shown}>
       <Icon name={word} />
-      {word}
+      {shown}
     </span>
   );
 }
