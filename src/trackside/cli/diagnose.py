@@ -1,6 +1,7 @@
 """`trackside diagnose`: who was slow in a run, and why; finished or still running."""
 
 import os
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from trackside.cli.parser import Parser
 from trackside.errors import RunFolderError
 from trackside.run.diagnose.words import summary_lines, verdict_line
+from trackside.run.lines import hang
 from trackside.sinks.terminal import escape_controls
 from trackside.store import RunFolder, choose_run
 from trackside.wire.documents import Diagnosis
@@ -29,8 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         print(msgspec.json.encode(diagnosis).decode())
         return 0
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
     for line in [*summary_lines(diagnosis, most=1), *details(diagnosis)]:
-        print(escape_controls(line))
+        print(*hang(escape_controls(line), columns), sep="\n")
     return 0
 
 

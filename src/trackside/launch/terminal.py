@@ -1,7 +1,9 @@
-"""The launcher's own lines on the terminal: two columns, one line each, never inside a rank's line."""
+"""The launcher's own lines on the terminal: two columns, one entry at a time, never inside a rank's line."""
 
 import os
 import threading
+
+from trackside.run.lines import hang
 
 _WORD_WIDTH = 9
 """Of the longest word, `dashboard`."""
@@ -20,9 +22,12 @@ class Terminal:
         self._broken = False
 
     def line(self, text: str) -> None:
-        """Write one line as it is; control characters, which could rewrite the screen, are shown as `?`."""
+        """Write one line; on a terminal that is narrower, a sentence goes on under its beginning.
+
+        Control characters, which could rewrite the screen, are shown as `?`.
+        """
         safe = "".join(character if character.isprintable() or character == "\t" else "?" for character in text)
-        rest = safe.encode("utf-8", errors="replace") + b"\n"
+        rest = "".join(f"{part}\n" for part in hang(safe, self._columns())).encode("utf-8", errors="replace")
         with self._lock:
             while rest and not self._broken:
                 try:
@@ -31,6 +36,12 @@ class Terminal:
                     continue
                 except OSError:  # the reader has gone
                     self._broken = True
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._descriptor).columns
+        except OSError:  # a file, a pipe, or a terminal that has gone
+            return 0
 
     def entry(self, word: str, text: str) -> None:
         """Write `  word       text`, aligned with the other entries."""

@@ -1,6 +1,10 @@
 """The launcher's own lines."""
 
+import fcntl
 import os
+import pty
+import struct
+import termios
 
 import pytest
 
@@ -15,6 +19,22 @@ def test_entries_are_aligned_and_cannot_rewrite_the_screen() -> None:
     os.close(writing)
     with os.fdopen(reading, "rb") as lines:
         assert lines.read() == b"  report     /a/b.html\n  evil ?[2J? name\n"
+
+
+def test_on_a_narrow_terminal_a_sentence_goes_on_under_its_beginning() -> None:
+    reading, writing = pty.openpty()
+    fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    terminal = Terminal(writing)
+    terminal.line("  warn     straggler: rank 1 on vm is behind in forward, and so on")
+    terminal.entry("report", "/a/" + "b" * 60)
+    said = os.read(reading, 4096)
+    os.close(writing)
+    os.close(reading)
+    assert said.decode().splitlines() == [
+        "  warn     straggler: rank 1 on vm is behind in forward, and",
+        "           so on",
+        "  report     /a/" + "b" * 60,
+    ]
 
 
 def test_a_terminal_that_has_gone_is_no_error() -> None:
