@@ -284,6 +284,8 @@ class RunMachine:
         state.bound_port, state.asked_page, state.asked_port = None, False, None
         down = "" if event.downtime_seconds is None else f" after {event.downtime_seconds:.1f} s"
         text = f"the controller came back{down} and replayed its journal"
+        if event.downtime_seconds is None and not state.ranks:
+            text = "no controller had heard anything of this run yet; this one takes in what is left of it"
         told = sum(event.count for event in state.events if event.kind == "controller restarted")
         count = max(1, event.restarts - told)  # those before were not in the journal
         out = raise_event(state, now, "controller restarted", text, severity="warn", count=count)

@@ -281,6 +281,14 @@ def test_after_a_restart_of_the_controller_silence_begins_anew() -> None:
     assert play.states() == ["alive"]
 
 
+def test_a_run_that_no_controller_ever_had_is_not_said_to_be_one_whose_controller_came_back() -> None:
+    play = Play()
+    play.do(inputs.Replayed(downtime_seconds=None))
+    assert [event.text for event in play.events()] == [
+        "no controller had heard anything of this run yet; this one takes in what is left of it"
+    ]
+
+
 def test_the_last_step_stays_known_when_every_rank_has_failed() -> None:
     play = Play(launched=True)
     agent = play.agent()
