@@ -56,6 +56,37 @@ def test_on_a_phone_the_first_chart_of_a_failed_report_begins_on_the_first_scree
     expect(page.get_by_text(re.compile("Everything shown is inside"))).to_be_visible()
 
 
+def test_who_only_followed_is_not_said_to_have_failed_and_states_come_first(page: Page, failed: str) -> None:
+    page.goto(failed + "#tab=ranks")
+    note = page.get_by_role("note").filter(has_text="The run failed.")
+    expect(note).to_contain_text(re.compile("killed by SIGKILL, last step 390, at .*; 1 more failed"))
+    table = page.get_by_role("table", name="Ranks")
+    expect(table.get_by_role("row", name=re.compile("^rank0"))).to_contain_text(re.compile(r"asked to end\s*SIGTERM"))
+    expect(table.get_by_role("row", name=re.compile("^rank1"))).to_contain_text(re.compile(r"failed\s*SIGKILL\s*first"))
+    page.set_viewport_size(PHONE)
+    table.scroll_into_view_if_needed()
+    word = table.get_by_role("row", name=re.compile("^rank1")).get_by_text("failed").bounding_box()
+    assert word is not None
+    assert word["x"] + word["width"] <= PHONE["width"], "nobody has to scroll sideways for it"
+
+
+def test_a_column_of_which_nobody_has_anything_is_not_in_the_standings_of_a_run_that_is_over(
+    page: Page, tmp_path: Path
+) -> None:
+    who = [msgspec.structs.replace(rank, throughput=None) for rank in made.ranks()]
+    page.goto(made.report(tmp_path, who=who))
+    standings = page.get_by_role("table", name="Standings")
+    expect(standings.get_by_role("columnheader", name=re.compile("own step"))).to_be_visible()
+    expect(standings.get_by_role("columnheader", name=re.compile("^samples"))).to_have_count(0)
+
+
+def test_the_environment_has_no_raw_seconds_of_a_pause(page: Page, failed: str) -> None:
+    page.goto(failed + "#tab=config")
+    environment = page.get_by_role("list", name="Environment")
+    expect(environment).to_contain_text("directory")
+    expect(environment).not_to_contain_text("paused")
+
+
 def test_the_open_part_is_in_view_after_the_window_became_narrow(page: Page, failed: str) -> None:
     page.goto(failed + "#tab=events")
     page.set_viewport_size(PHONE)

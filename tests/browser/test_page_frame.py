@@ -144,6 +144,8 @@ def answers_at_one_glance(page: Page, course: str, size: dict[str, int]) -> None
     loss = page.get_by_role("group", name="train/loss")
     expect(alive).to_contain_text("1 lost" if course == "lost" else "1 failed, 7 asked to end")
     expect(alive).to_contain_text("2 hosts")
+    if course == "failed":
+        expect(left.get_by_text(re.compile("^ended "))).to_be_visible()
     expect(loss).to_contain_text("falling")
     expect(progress).to_contain_text(re.compile(r"epoch\s*1\s*/ 10\s*step 103 of 3\u202f000"))
     assert page.evaluate("scrollY") == 0

@@ -160,12 +160,18 @@ def test_resources_have_what_is_used_of_what_there_is(fleet: Fleet, page: Page, 
     expect(mine).to_contain_text("40\u202f%, peak 80\u202f%")
     expect(mine).to_contain_text(re.compile(r"61 °C\s*300 / 700 W\s*▲ clocks limited: power cap"))
     expect(other).to_contain_text("not ours")
-    for width in (375, 640, 760, 1440):
+    for width in (375, 640, 760, 1440, 2000, 3840):
         page.set_viewport_size({"width": width, "height": 900})
         busy, memory = mine.get_by_text("40\u202f%, peak 80").bounding_box(), mine.get_by_text("VRAM").bounding_box()
         assert busy
         assert memory
         assert busy["x"] + busy["width"] <= memory["x"] or busy["y"] + busy["height"] <= memory["y"], width
+        held = mine.get_by_text("clocks limited").bounding_box()
+        used = mine.get_by_text(re.compile(r"/ .* GB$")).bounding_box()
+        assert held
+        assert used
+        is_beside = used["x"] + used["width"] <= held["x"]
+        assert is_beside or held["y"] + held["height"] <= used["y"] or used["y"] + used["height"] <= held["y"], width
     fleet.send(0, hardware())
     for name in ("GPU utilisation", "GPU memory", "CPU", "Memory", "Network received", "Disk written", "GPU power"):
         curves = page.get_by_role("article", name=name, exact=True)

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { arrange } from "./arrangement";
 
 it("few charts are large, many as small as can be read", () => {
-  expect(arrange([1], 800, 620)).toEqual({ columns: 1, plot: 336 });
+  expect(arrange([1], 800, 620)).toEqual({ columns: 1, plot: 372 });
   expect(arrange([2, 2, 2, 3, 2], 808, 600)).toEqual({ columns: 2, plot: 176 });
   expect(arrange([500], 808, 600)).toEqual({ columns: 2, plot: 176 });
   expect(arrange([1], 350, 500).columns).toBe(1);
@@ -14,6 +14,13 @@ it("a wide screen is filled: groups stand beside each other", () => {
   expect(columns).toBe(4);
   expect(plot).toBeGreaterThan(300);
   expect(arrange([400], 3000, 1850)).toEqual({ columns: 7, plot: 208 });
+});
+
+it("a plot grows into the room that is left, and all stay in view", () => {
+  const { columns, plot } = arrange([3, 1], 3070, 1850);
+  expect(columns).toBe(3);
+  expect(plot).toBeGreaterThan(550);
+  expect(2 * (plot + 74 + 12 + 46)).toBeLessThanOrEqual(1850);
 });
 
 it("charts that can be in view together are", () => {

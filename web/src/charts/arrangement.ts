@@ -13,6 +13,8 @@ const HEAD = 46;
 const NARROWEST = 310;
 const WIDE_PAGE = 1500;
 const FLATTEST = 0.42;
+/** Where there is room left, a plot grows to this part of its chart's width. */
+const STEEPEST = 0.6;
 
 /**
  * @param groups How many charts each has; a group stands beside others where there is room.
@@ -26,9 +28,10 @@ export function arrange(groups: readonly number[], width: number, height: number
   const most = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   for (let columns = 1; columns <= most; columns++) {
     const chart = (width - (columns - 1) * GAP) / columns;
-    const plot = Math.round(Math.min(Math.max(lowest, chart * FLATTEST), Math.max(lowest, height * 0.6)));
+    const high = (part: number) => Math.max(lowest, Math.min(chart * part, height * 0.6));
     const { bands, rows } = packed(groups, columns);
-    if (rows * (plot + FRAME + GAP) + bands * HEAD <= height) return { columns, plot };
+    const room = (height - bands * HEAD) / rows - FRAME - GAP;
+    if (high(FLATTEST) <= room) return { columns, plot: Math.floor(Math.min(high(STEEPEST), room)) };
   }
   return { columns: most, plot: lowest };
 }

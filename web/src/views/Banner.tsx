@@ -134,9 +134,10 @@ function Failure({ detail, where }: { detail: string; where: ComponentChildren }
     culprit?.step != null && `last step ${format.count(culprit.step)}`,
     culprit?.time != null && `at ${format.timeOfDay(culprit.time)} ${format.zone(new Date(culprit.time * 1000))}`,
   ].filter((fact) => fact !== false);
+  const [first, ...others] = detail.split("; ");
   return (
     <>
-      {detail !== "" && <b>{sentence([detail, ...facts].join(", "))}</b>} {culprit !== null && plain(adviceOn(culprit))}
+      {detail !== "" && <b>{sentence([[first, ...facts].join(", "), ...others].join("; "))}</b>} {culprit !== null && plain(adviceOn(culprit))}
       {where}{" "}
       {culprit !== null && (
         <>

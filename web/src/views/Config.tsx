@@ -47,6 +47,9 @@ function environmentOf(run: ReturnType<typeof usePage>["run"]["value"]): Record<
     "largest clock offset": run.clock_offset_max === null ? null : format.fine(run.clock_offset_max),
     trackside: run.version,
     ...run.environment,
+    // Told in words: by Events, and by the time that the run took.
+    resumed: null,
+    paused_seconds: null,
     command: commandOf(run.environment["command"]),
   };
   return known(facts) as Record<string, unknown>;

@@ -23,7 +23,7 @@ export function Model() {
   }, [hasPicture]);
   if (!hasGraph && !hasPicture) {
     return (
-      <Empty title="No model yet">
+      <Empty title="No model">
         <code>mon.watch(model)</code> shows its modules, the tensors between them and what each costs. <code>mon.set_svg(svg)</code> shows a drawing of your own.
       </Empty>
     );

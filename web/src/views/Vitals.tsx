@@ -65,7 +65,7 @@ function Alive() {
         <NotAlive counts={counts} />
         {finished > 0 && <span>{format.count(finished)} finished</span>}
         {hosts > 0 && <span>{hosts === 1 ? "1 host" : `${hosts} hosts`}</span>}
-        {(run?.generation ?? 0) > 0 && <span> · generation {run?.generation}</span>}
+        {(run?.generation ?? 0) > 0 && <span>generation {run?.generation}</span>}
       </span>
     </Vital>
   );

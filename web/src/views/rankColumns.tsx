@@ -19,14 +19,14 @@ export function standingColumns(page: Page, ranks: RankEntry[], slowest: number 
   const longest = longestStep(ranks);
   const columns: RankColumn[] = [
     { key: "rank", title: "rank", about: "Global rank and its host", isText: true, cell: (rank) => <RankName rank={rank} isSlowest={rank.rank === slowest} isBrief={isBrief} /> },
+    { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} page={page} /> },
     { key: "phases", title: "phases", about: "Where a step's time goes; bars share one scale", isText: true, cell: (rank) => <PhaseBar rank={rank} names={names} longest={longest} /> },
     { key: "own", title: "own step", about: "Mean time of a step without waiting for peers", cell: (rank) => <OwnStep rank={rank} /> },
     { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => <Share rank={rank} isBrief={isBrief} /> },
     { key: "throughput", title: "samples/s", about: "Samples per second of own working time", cell: (rank) => format.compact(rank.throughput) },
     { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => <Age rank={rank} /> },
-    { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} page={page} /> },
   ];
-  const shown = page.isOver.value ? columns.filter((column) => column.key !== "age") : columns;
+  const shown = page.isOver.value ? columns.filter(({ key }) => key !== "age" && isTold(ranks, key)) : columns;
   if (!ranks.some((rank) => rank.generation > 0)) return shown;
   return [...shown, { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation }];
 }
@@ -44,8 +44,12 @@ export function allColumns(page: Page, ranks: RankEntry[], slowest: number | nul
     { key: "offset", title: "clock", about: "Its wall clock against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
     { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation },
   ];
-  // A column of which nobody has anything says nothing.
-  return columns.filter(({ key }) => key === "phases" || key === "state" || ranks.some((rank) => keyOf(rank, key) !== null));
+  return columns.filter(({ key }) => isTold(ranks, key));
+}
+
+/** A column of which nobody has anything says nothing. */
+function isTold(ranks: RankEntry[], key: RankColumn["key"]): boolean {
+  return key === "phases" || key === "state" || ranks.some((rank) => keyOf(rank, key) !== null);
 }
 
 /** Ticks on its own: the table around it is drawn anew only when something came. */
@@ -118,7 +122,7 @@ function RankState({ rank, page }: { rank: RankEntry; page: Page }) {
   return (
     <span class={`state is-${isOld && rank.state === "alive" ? "unheard" : rank.state} ${along !== null ? "is-along" : ""}`} title={plain(along === null ? words : `${words}: ${along}`)}>
       <Icon name={rank.state} />
-      <span>{rank.state}</span>
+      <span>{along === null ? rank.state : "asked to end"}</span>
       {detail !== null && <small>{plain(detail)}</small>}
       {culprit?.rank.rank === rank.rank && <span class="tag is-critical" title="The first to fail: the job ended with it">first</span>}
     </span>
