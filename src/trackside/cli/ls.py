@@ -50,7 +50,9 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     if run.started_at:
         with contextlib.suppress(ValueError, OverflowError, OSError):  # no year that there is
             started = datetime.fromtimestamp(run.started_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    state = f"{run.state_word} (open)" if run.open else run.state_word
+    state = run.state_word
+    if run.open:
+        state += " (controller gone)" if run.controller_gone else " (open)"
     cells = (
         started,
         run.name,

@@ -6,6 +6,7 @@ import msgspec
 
 from trackside.errors import RunFolderError
 from trackside.store.folder import DOCUMENT, RunFolder
+from trackside.store.lock import holder_has_gone
 from trackside.wire.arguments import utf8_text
 
 
@@ -23,6 +24,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None = None
     open: bool
     """Whether a controller still writes it, or was killed while it did."""
+    controller_gone: bool = False
+    """Of those: whether it was killed, as far as can be seen from this machine."""
 
     @property
     def state_word(self) -> str:
@@ -122,7 +125,9 @@ def _is_run(path: Path) -> bool:
 def _summary(path: Path) -> RunSummary:
     folder = RunFolder(path)
     name = utf8_text(path.name)
-    known = {"directory": utf8_text(str(path)), "id": name, "name": name, "open": folder.journal.is_dir()}
+    is_open = folder.journal.is_dir()
+    known = {"directory": utf8_text(str(path)), "id": name, "name": name, "open": is_open}
+    known["controller_gone"] = is_open and holder_has_gone(folder)
     try:
         document = folder.read_document()
         told = {field: document[field] for field in _TOLD if field in document}

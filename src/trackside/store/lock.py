@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 from trackside.errors import RunBusyError
@@ -70,7 +71,7 @@ class FolderLock:
         return None
 
     def _is_ours(self, descriptor: int) -> bool:
-        holder = self._holder()
+        holder = _holder(self._path)
         is_elsewhere = holder.get("machine") not in (None, machine_id())
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,16 +97,30 @@ class FolderLock:
             return os.fstat(descriptor).st_mtime - self._folder.document.stat().st_mtime < FRESH_S
         return False
 
-    def _holder(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
-            told = json.loads(self._path.read_bytes())
-            if isinstance(told, dict) and isinstance(told.get("pid"), int):
-                return told
-        return {}
-
     def _holder_words(self) -> str:
-        holder = self._holder()
+        holder = _holder(self._path)
         return f"pid {holder['pid']} on {holder.get('host')}" if holder else "nobody says which process it is"
+
+
+def holder_has_gone(folder: RunFolder) -> bool:
+    """Whether the controller that last held a folder was on this machine and is there no more; False where that cannot be told.
+
+    Only read, never locked: who looks is in nobody's way.
+    """
+    holder = _holder(folder.path / FILE)
+    if holder.get("machine") != machine_id() or is_running(holder["pid"]):
+        return False
+    with contextlib.suppress(OSError):  # a process that is not seen from here, in another container, still writes
+        return time.time() - folder.document.stat().st_mtime >= FRESH_S
+    return False
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        told = json.loads(path.read_bytes())
+        if isinstance(told, dict) and isinstance(told.get("pid"), int):
+            return told
+    return {}
 
 
 def _own_words() -> bytes:

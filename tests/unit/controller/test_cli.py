@@ -1,10 +1,15 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from trackside.cli import COMMANDS, main
 from trackside.store import RunFolder
+from trackside.store.lock import FILE
+from trackside.wire.machine import machine_id
 
 
 def test_help_lists_every_command(capsys):
@@ -160,6 +165,18 @@ def test_the_runs_below_a_working_folder_are_listed(tmp_path, capsys):
         assert header.startswith("STARTED")
         assert "  stopped (open)  " in row
         assert row.endswith(str(folder))
+
+
+def test_a_run_whose_controller_was_killed_here_is_told_from_one_that_goes_on(tmp_path, capsys):
+    folder = made(tmp_path / "runs", "digits", 1.0, state="running")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (folder / FILE).write_text(json.dumps({"pid": ended.pid, "host": "here", "machine": machine_id()}))
+    os.utime(folder / "run.json", (1.0, 1.0))
+    assert main(["ls", str(tmp_path)]) == 0
+    assert "  running (controller gone)  " in capsys.readouterr().out
+    assert main(["ls", str(tmp_path), "--json"]) == 0
+    assert [(run["open"], run["controller_gone"]) for run in json.loads(capsys.readouterr().out)] == [(True, True)]
 
 
 def test_a_folder_without_runs_is_no_empty_table(tmp_path, capsys):

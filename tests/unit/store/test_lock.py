@@ -10,7 +10,8 @@ import pytest
 
 from trackside.errors import RunBusyError
 from trackside.store import FolderLock, RunFolder
-from trackside.store.lock import FILE
+from trackside.store.lock import FILE, holder_has_gone
+from trackside.wire.machine import machine_id
 
 
 @pytest.fixture
@@ -38,6 +39,24 @@ def test_a_killed_holder_holds_nothing(folder: RunFolder) -> None:
     assert done.returncode == -9
     assert (folder.path / FILE).exists()
     FolderLock(folder, wait_s=0).release()
+
+
+def test_whether_the_holder_has_gone_is_told_without_a_lock(folder: RunFolder) -> None:
+    folder.document.write_text("{}")
+    os.utime(folder.document, (1.0, 1.0))
+    assert not holder_has_gone(folder)  # nobody says who it was
+    lock = FolderLock(folder)
+    assert not holder_has_gone(folder)
+    lock.release()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    claim(folder, pid=child.pid, host="here", machine=machine_id())
+    assert holder_has_gone(folder)
+    os.utime(folder.document)  # somebody writes it
+    assert not holder_has_gone(folder)
+    os.utime(folder.document, (1.0, 1.0))
+    claim(folder, pid=child.pid, host="there", machine="another")
+    assert not holder_has_gone(folder)
 
 
 def test_who_waited_for_a_lock_that_was_removed_does_not_hold_it(
