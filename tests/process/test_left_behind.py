@@ -124,7 +124,7 @@ import time
 import trackside
 
 mon = trackside.Monitor()
-for step in range(100):
+for step in range(40):
     mon.log({"loss": float(step)})
 print("logged", flush=True)
 time.sleep(60)
@@ -155,8 +155,8 @@ def test_a_script_that_is_killed_with_the_controller_it_was_starting_is_made_a_r
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     folder = Path(said["directory"])
-    assert (folder.parent, folder.name.endswith("-early"), said["points"]) == (tmp_path / "runs", True, 100)
+    assert (folder.parent, folder.name.endswith("-early"), said["points"]) == (tmp_path / "runs", True, 40)
     import pandas as pd
 
-    assert sorted(pd.read_parquet(folder / "points").value) == [float(step) for step in range(100)]
+    assert sorted(pd.read_parquet(folder / "points").value) == [float(step) for step in range(40)]
     assert not any(path.exists() for path in mine)

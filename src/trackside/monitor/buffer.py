@@ -19,7 +19,7 @@ LOOSE_VALUES = 800_000
 CALL_VALUES = 5
 """As many values weigh as much as a call itself."""
 COPIES_A_SECOND = 200
-COPIES_AHEAD = 40
+COPIES_AHEAD = 200
 """Calls are copied into the ring at once, so many a second and so many more in a row; quicker ones wait for a turn."""
 _APART_S, _AHEAD_S = 1 / COPIES_A_SECOND, COPIES_AHEAD / COPIES_A_SECOND
 MOST_TAKEN = 10_000

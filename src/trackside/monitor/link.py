@@ -219,6 +219,8 @@ class Link:
             self._done.set()
 
     def _work(self) -> None:
+        if self._role == "rank":
+            self._outbox.open_trail(self._greeting())  # at once: a ring alone does not say whose it is
         heartbeat_at = chores_at = 0.0
         while not self._is_done():
             now = time.monotonic()

@@ -59,6 +59,7 @@ class Outbox:
             return
         if self._trail is None:
             self._trail = Trail(self._session, hello)
+            self._trail.begin()
         else:
             self._trail.greet(hello)
         if self._trailed:  # they must stay behind those in memory

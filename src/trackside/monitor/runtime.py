@@ -121,8 +121,7 @@ class Runtime:
         """Begin: the send thread, and the sampler's. Where no thread can be had, nothing has begun."""
         if not self._who.is_held:
             self._settle()
-        self._ring.turn(0, 1)  # now, and with it the file that says whose it is: this process may be killed in a moment
-        self._link.send(self._plan)
+        self._ring.turn(0, 1)  # now: this process may be killed in a moment
         self._link.start()
         atexit.register(self.finish_at_exit)
         self._register_with_multiprocessing()

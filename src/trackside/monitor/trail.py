@@ -50,6 +50,13 @@ class Trail:
         """From now on another hello comes first."""
         self._hello, self._is_sealed = hello, True
 
+    def begin(self) -> None:
+        """Have the first file now: without one nobody knows whose the session's ring is. Raises: never."""
+        try:
+            self._spool_for(0)
+        except OSError as error:
+            logger.debug("trackside: no file to keep frames in: %s", error)
+
     def append(self, frame: bytes) -> Place | None:
         """Keep a frame; None when there is no place for it."""
         try:

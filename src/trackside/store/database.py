@@ -28,7 +28,9 @@ def connect(*, threads: int = 1, memory_mb: int = 256, scratch: Path | None = No
     }
     if scratch is not None:
         config["temp_directory"] = str(scratch)
-    return duckdb.connect(":memory:", config=config)
+    database = duckdb.connect(":memory:", config=config)
+    database.execute("SET enable_progress_bar = false")  # after two seconds it would write on the standard output
+    return database
 
 
 def quoted(path: Path | str) -> str:

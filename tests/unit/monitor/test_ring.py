@@ -88,9 +88,9 @@ def test_of_calls_that_come_quicker_than_two_hundred_a_second_so_many_are_copied
     ring.close()
     buffer = Buffer()
     ring = opened(buffer)
-    for step in range(COPIES_AHEAD):
+    for step in range(100):
         log(buffer, 0, **{f"m{step}": 1.0})
-    assert len(read_ring(next(memory.glob("*.ring"))).calls) == COPIES_AHEAD
+    assert len(read_ring(next(memory.glob("*.ring"))).calls) == 100 < COPIES_AHEAD
     ring.close()
 
 

@@ -23,7 +23,8 @@ def kinds_of(path: Path) -> Iterator[str]:
     }
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        said = [keyword.value for keyword in call.keywords if keyword.arg == "kind" and "sort" not in name]
+        wanted = "about" if name == "Notice" else "kind"
+        said = [keyword.value for keyword in call.keywords if keyword.arg == wanted and "sort" not in name]
         if name in PLACE and len(call.args) > PLACE[name]:
             said.append(call.args[PLACE[name]])
         for value in said:
@@ -35,7 +36,7 @@ def kinds_of(path: Path) -> Iterator[str]:
 
 def test_every_class_of_event_is_words_and_the_reference_says_what_to_do(root: Path) -> None:
     source = root / "src/trackside"
-    folders = [source / name for name in ("run", "ingest", "controller", "store")]
+    folders = [source / name for name in ("run", "ingest", "controller", "store", "wire", "monitor")]
     kinds = {kind for folder in folders for path in folder.rglob("*.py") for kind in kinds_of(path)}
     kinds -= {"stable"}  # how numpy sorts
     kinds |= {kind for kind, _ in SENTENCES.values()} | {"sink … behind"}

@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 HOLES = """
 import psutil
 from trackside.store.allocator import give_back
@@ -97,6 +99,7 @@ store.close(clean=False, deadline_seconds=30)
 """
 
 
+@pytest.mark.long
 def test_what_a_merge_of_segments_took_goes_back(python: str, tmp_path: Path) -> None:
     command = [python, "-c", MERGES, str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

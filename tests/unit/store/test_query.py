@@ -402,3 +402,7 @@ def test_a_curve_for_the_report_has_every_axis(shelves, tmp_path, way) -> None:
     assert (baked.count, baked.total_points, baked.non_finite) == ([1] * 5, 5, [(1, "NaN")])
     halved = shelf.reader.baked_now(msgspec.structs.replace(LOSS, points=3))
     assert (halved.step, halved.max) == ([0, 2, 4], [1.0, 4.0, 5.0])
+
+
+def test_a_question_that_takes_long_writes_nothing_on_the_standard_output() -> None:
+    assert connect().sql("select current_setting('enable_progress_bar')").fetchall() == [(False,)]

@@ -20,7 +20,7 @@ export function Model() {
   useGraph(page, hasGraph);
   useEffect(() => {
     if (hasPicture) void page.requests.svg().catch(() => undefined);
-  }, [hasPicture]);
+  }, [hasPicture, page.svg.value === null && run]); // it is cleaned first: asked for again with each new state until it is there
   if (!hasGraph && !hasPicture) {
     return (
       <Empty title="No model">

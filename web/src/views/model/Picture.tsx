@@ -24,7 +24,7 @@ export function Picture({ other }: { other: ComponentChildren }) {
         )}
       </header>
       {svg === null ? (
-        <Empty title="The drawing is not here">The controller has not handed it out; it is asked again when this tab is opened.</Empty>
+        <Empty title="The drawing is not here">The controller has not handed it out yet; it is asked again.</Empty>
       ) : (
         <div class="model-picture">
           <img src={`data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`} alt={`Model${label === null ? "" : ` ${label}`}`} />
