@@ -62,6 +62,8 @@ class Diagnoser:
         self._settled: dict[int, int] = {}
         """Step by rank at which its last verdict ended: what came before is no ground for another."""
         self._owners: dict[int, tuple[int, bytes]] = {}
+        self._anew: set[int] = set()
+        """Ranks for which another process has spoken since the last look."""
         self._pending: list[tuple[int, StepTimes]] = []
         self._has_new = False
         self._looked_at: float | None = None
@@ -90,7 +92,10 @@ class Diagnoser:
         self._owners[rank] = (generation, session)
         self._memory.pop(rank, None)
         self._settled.pop(rank, None)
-        if is_first or not message.step:
+        if is_first:
+            return
+        self._anew.add(rank)
+        if not message.step:
             return
         self.flush()
         self.window.begin(rank)
@@ -327,8 +332,9 @@ class Diagnoser:
             is_gone = rank is None or path_of(rank) != verdict.path
             owner = self._owners.get(verdict.rank if verdict.rank is not None else -1)
             is_new = rank is not None and owner is not None and owner[0] != rank.generation
-            if is_gone or is_new:
+            if is_gone or is_new or verdict.rank in self._anew:
                 out += self.book.end(run, verdict, self.window.steps_of(verdict.rank or 0))
+        self._anew.clear()
         return out
 
     # --- reading -----------------------------------------------------------------------------------------------------

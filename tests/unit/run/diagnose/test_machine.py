@@ -56,6 +56,19 @@ def test_a_generation_begins_without_verdicts() -> None:
     assert not any(event.active for event in play.events("straggler"))
 
 
+def test_verdicts_are_over_too_when_the_next_generation_steps_before_anybody_looked() -> None:
+    play = Play()
+    job(play, slow=0.6)
+    sessions = [play.hello(rank, 3, generation=1) for rank in range(3)]
+    for session in sessions:
+        play.tell(session, message([60], [1.0]))
+    play.wait(1.0)
+    diagnosis = play.run.diagnosis
+    assert diagnosis is not None
+    assert [one.active for one in diagnosis.verdicts] == [False]
+    assert not any(event.active for event in play.events("straggler"))
+
+
 def test_where_nobody_waits_for_the_slow_rank_a_gain_is_a_part_of_its_own_step() -> None:
     play = Play()
     sessions = [play.hello(rank, 3) for rank in range(3)]
