@@ -16,6 +16,7 @@ from trackside.store.database import connect
 from trackside.store.folder import RunFolder
 from trackside.store.hot import PointTable, Snapshot
 from trackside.store.journal import Damage
+from trackside.store.lock import holder_has_gone
 from trackside.store.query import SeriesReader
 from trackside.store.records import read_epochs, read_events, read_resources, row_counts
 from trackside.store.resume import Layout, look_at
@@ -124,6 +125,8 @@ class FolderSource:
         broken = dict.fromkeys(f"journal/{damage.path.name}" for damage in points.tail.damage)
         damage = [*(f"points/{path.name}" for path in points.unreadable), *broken, *records.damage]
         said = [_damage_warning(name, run.ended_at or run.started_at) for name in damage]
+        if self.folder.journal.is_dir() and holder_has_gone(self.folder):
+            said.append(_gone_warning(self.folder, points.tail.last_arrival or run.started_at))
         run = msgspec.structs.replace(run, warnings=[*run.warnings, *said])
         return _View(
             run,
@@ -322,6 +325,12 @@ def _holds_resources(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
 def _damage_warning(name: str, time: float) -> documents.Warning:
     text = f"{name} is damaged; what cannot be read of it is missing here"
     return documents.Warning(time=time, path="root", kind="damaged file", severity="warn", text=text)
+
+
+def _gone_warning(folder: RunFolder, time: float) -> documents.Warning:
+    command = f"trackside recover {utf8_text(str(folder.path))}"
+    text = f"its controller was killed: what is shown is the last that is known; `{command}` ends the run"
+    return documents.Warning(time=time, path="root", kind="controller gone", severity="critical", text=text)
 
 
 def _listed(folder: RunFolder, value: Any, kind: type[Any]) -> Any:

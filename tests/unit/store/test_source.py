@@ -1,5 +1,9 @@
 import asyncio
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -12,7 +16,9 @@ from tests.unit.store.test_writer import epoch, event
 from trackside.errors import RunFolderError
 from trackside.sinks.protocol import RunSource
 from trackside.store import FolderSource, RunFolder, list_runs, plan_baked
+from trackside.store.lock import FILE
 from trackside.wire.documents import MetricEntry, RankCounts, RankEntry, ResourceRecord, RunDocument
+from trackside.wire.machine import machine_id
 
 
 def run_document(state: str = "finished") -> RunDocument:
@@ -113,6 +119,27 @@ def test_a_finished_run_is_all_there(folder: RunFolder) -> None:
         asyncio.run(ask(source, "root/node-b"))
     source.close()
     source.close()
+
+
+def test_a_run_whose_controller_was_killed_here_says_so(folder: RunFolder) -> None:
+    station = fill(folder)
+    try:
+        source = FolderSource(folder.path)
+        assert source.run().warnings == []
+        source.close()
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        (folder.path / FILE).write_text(json.dumps({"pid": ended.pid, "host": "here", "machine": machine_id()}))
+        if not folder.document.exists():
+            folder.document.write_text("{}")
+        os.utime(folder.document, (1.0, 1.0))
+        source = FolderSource(folder.path)
+        (warning,) = source.run().warnings
+        assert (warning.kind, warning.severity) == ("controller gone", "critical")
+        assert f"`trackside recover {folder.path}` ends the run" in warning.text
+        source.close()
+    finally:
+        station.close(clean=False)
 
 
 def test_a_killed_run_is_all_there_without_its_document(folder: RunFolder, tmp_path: Path) -> None:
