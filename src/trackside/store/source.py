@@ -329,7 +329,7 @@ def _damage_warning(name: str, time: float) -> documents.Warning:
 
 def _gone_warning(folder: RunFolder, time: float) -> documents.Warning:
     command = f"trackside recover {utf8_text(str(folder.path))}"
-    text = f"its controller was killed: what is shown is the last that is known; `{command}` ends the run"
+    text = f"the run's controller was killed: what is shown is the last that is known; `{command}` ends the run"
     return documents.Warning(time=time, path="root", kind="controller gone", severity="critical", text=text)
 
 
