@@ -18,7 +18,7 @@ export function Events() {
   if (events.length === 0) {
     return (
       <Empty title="Nothing happened">
-        Lost ranks, non-finite losses, restarts, dropped records and your own <code>mon.event(…)</code> are listed here.
+        Lost ranks, restarts and your own <code>mon.event(…)</code> are listed here.
       </Empty>
     );
   }

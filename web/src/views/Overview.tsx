@@ -137,10 +137,10 @@ function NoMetrics() {
   const { run } = page;
   if (run.value === null) return null;
   if (run.value.state === "waiting") return <Empty title="Charts come with the first value">Any number, from any rank: <code>{LOG}</code></Empty>;
-  if (page.isOver.value) return <Empty title="No metric was logged">Nothing was logged before the run ended. Events and Config hold what is known.</Empty>;
+  if (page.isOver.value) return <Empty title="No metric was logged">Events and Config hold what is known.</Empty>;
   return (
     <Empty title="No metric yet">
-      The ranks are here and have logged nothing so far. Log any number, on any rank: <code>{LOG}</code>
+      Any number, from any rank: <code>{LOG}</code>
     </Empty>
   );
 }

@@ -38,9 +38,9 @@ export function allColumns(page: Page, ranks: RankEntry[], slowest: number | nul
     ...base,
     { key: "epoch", title: "epoch", about: "Epoch it is in", cell: (rank) => format.count(rank.epoch === null ? null : rank.epoch + page.epochOffset.value) },
     { key: "step", title: "step", about: "Latest step", cell: (rank) => format.count(rank.step) },
-    { key: "gpu", title: "gpu", about: "Utilisation of its own device, mean of the last interval", cell: (rank) => format.percent(rank.gpu?.util) },
+    { key: "gpu", title: "gpu", about: "Mean utilisation of its device", cell: (rank) => format.percent(rank.gpu?.util) },
     { key: "memory", title: "memory", about: "Of its device, else of its processes", cell: (rank) => memory(rank) },
-    { key: "cpu", title: "cpu", about: "Share of the host's usable CPUs used by its process tree", cell: (rank) => format.percent(rank.cpu) },
+    { key: "cpu", title: "cpu", about: "Of the host's usable CPUs", cell: (rank) => format.percent(rank.cpu) },
     { key: "offset", title: "clock", about: "Its wall clock against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
     { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation },
   ];
@@ -74,7 +74,7 @@ function RankName({ rank, isSlowest, isBrief }: { rank: RankEntry; isSlowest: bo
       {rank.host !== null && !(isBrief && (isSlowest || rank.verdict !== null)) && <Name class="rank-host" text={rank.host} />}
       <Mark rank={rank} isSlowest={isSlowest} isBrief={isBrief} />
       {!rank.monitored && (
-        <span class="tag" title="Its script has no Monitor: only the process is known">
+        <span class="tag" title="Only its process is known">
           no monitor
         </span>
       )}
