@@ -25,7 +25,7 @@ export function EventStrip() {
             <span class="figure">{format.when(newest.time)}</span> <bdi>{plain(newest.text)}</bdi>
           </button>
           {warnings.length > 1 && <span class="strip-more">1 of {warnings.length}</span>}
-          <button type="button" class="icon-button" aria-label="Dismiss" title="Dismiss until something new comes" onClick={dismiss}>
+          <button type="button" class="icon-button" aria-label="Dismiss" title="Until something new comes" onClick={dismiss}>
             <Icon name="close" />
           </button>
         </aside>

@@ -19,11 +19,11 @@ export function standingColumns(page: Page, ranks: RankEntry[], slowest: number 
   const longest = longestStep(ranks);
   const columns: RankColumn[] = [
     { key: "rank", title: "rank", about: "Global rank and its host", isText: true, cell: (rank) => <RankName rank={rank} isSlowest={rank.rank === slowest} isBrief={isBrief} /> },
-    { key: "state", title: "state", about: "What is known of the process", isText: true, cell: (rank) => <RankState rank={rank} page={page} /> },
+    { key: "state", title: "state", about: "Of its process", isText: true, cell: (rank) => <RankState rank={rank} page={page} /> },
     { key: "phases", title: "phases", about: "Where a step's time goes; bars share one scale", isText: true, cell: (rank) => <PhaseBar rank={rank} names={names} longest={longest} /> },
     { key: "own", title: "own step", about: "Mean time of a step without waiting for peers", cell: (rank) => <OwnStep rank={rank} /> },
     { key: "share", title: "share", about: "Share of the global batch", cell: (rank) => <Share rank={rank} isBrief={isBrief} /> },
-    { key: "throughput", title: "samples/s", about: "Samples per second of own working time", cell: (rank) => format.compact(rank.throughput) },
+    { key: "throughput", title: "samples/s", about: "Of own working time", cell: (rank) => format.compact(rank.throughput) },
     { key: "age", title: "age", about: "Since the last sign of life", cell: (rank) => <Age rank={rank} /> },
   ];
   const shown = page.isOver.value ? columns.filter(({ key }) => key !== "age" && isTold(ranks, key)) : columns;
@@ -41,7 +41,7 @@ export function allColumns(page: Page, ranks: RankEntry[], slowest: number | nul
     { key: "gpu", title: "gpu", about: "Mean utilisation of its device", cell: (rank) => format.percent(rank.gpu?.util) },
     { key: "memory", title: "memory", about: "Of its device, else of its processes", cell: (rank) => memory(rank) },
     { key: "cpu", title: "cpu", about: "Of the host's usable CPUs", cell: (rank) => format.percent(rank.cpu) },
-    { key: "offset", title: "clock", about: "Its wall clock against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
+    { key: "offset", title: "clock", about: "Against the controller's", cell: (rank) => offset(rank.clock_offset_seconds) },
     { key: "generation", title: "gen", about: "Restart generation", cell: (rank) => rank.generation },
   ];
   return columns.filter(({ key }) => isTold(ranks, key));
