@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-// What uPlot brings and no chart of ours uses: bars, steps and splines, axes of time (ours know the reader's zone), its legend,
-// the line that is nearest to the pointer, and charts whose lines have an x each.
+// What uPlot brings and no chart of ours uses: bars, steps and splines, axes of time (ours know the reader's zone), scales that are
+// neither linear nor logarithmic, its legend, the line that is nearest to the pointer, and charts whose lines have an x each.
 const UNUSED = [
   ["(paths.stepped = stepped);", ""],
   ["(paths.bars    = bars);", ""],
@@ -15,6 +15,16 @@ const UNUSED = [
   ["const cursorFocus = focus.prox >= 0;", "const cursorFocus = false;"],
   ["const mode = self.mode;", "const mode = 1;"],
   ["const mode = u.mode;", "const mode = 1;"],
+  ["sc.distr == 4", "false"],
+  ["sc.distr == 100", "false"],
+  ["sc.distr == 2", "false"],
+  ["scale.distr == 2", "false"],
+  ["(distr == 4 ", "(false "],
+  [": distr == 4 ", ": false "],
+  [": distr == 100 ", ": false "],
+  ["xScaleDistr == 4", "false"],
+  ["xScaleDistr == 2", "false"],
+  ["uPlot.rangeAsinh = rangeAsinh;", ""],
 ] as const;
 
 /** Takes it out, so that the script is as small as what it does. */
