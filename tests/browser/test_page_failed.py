@@ -113,4 +113,4 @@ def test_the_order_of_ranks_is_in_the_address(page: Page, failed: str) -> None:
     expect(heading).to_have_attribute("aria-sort", "ascending")
     table.get_by_role("columnheader", name=re.compile("^rank")).get_by_role("button").click()
     expect(heading).not_to_have_attribute("aria-sort", "ascending")
-    assert "sort=" not in page.url
+    page.wait_for_url(lambda url: "sort=" not in url)
