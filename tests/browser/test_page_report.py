@@ -85,7 +85,15 @@ def everything_goes_wrong(fleet: Fleet) -> None:
 
 
 def seen(page: Page, tab: str) -> list[str]:
-    """What the parts of a tab say, in words."""
+    """What the parts of a tab say, in words, once all of them are drawn."""
+    before, words = None, _seen(page, tab)
+    while words != before:
+        page.wait_for_timeout(400)
+        before, words = words, _seen(page, tab)
+    return words
+
+
+def _seen(page: Page, tab: str) -> list[str]:
     page.get_by_role("navigation", name="Parts").get_by_role("link", name=re.compile(f"^{tab}", re.I)).click()
     parts = [sight(page, role, name) for role, name in SIGHTS[tab]]
     for part in parts:
@@ -129,7 +137,7 @@ def test_the_report_of_a_failed_job_tells_what_its_page_told(four: Fleet, page: 
     report = page.get_by_role("note").filter(has_text="Report.")
     expect(report).to_contain_text(re.compile(r"The run failed \d{4}-.* after .*Everything shown is inside this file"))
     for tab, texts in live.items():
-        assert seen(page, tab) == texts, tab
+        wait_for(lambda tab=tab, texts=texts: seen(page, tab) == texts, f"what the page said of {tab}")
 
     ranks = page.get_by_role("table", name="Ranks")
     page.get_by_role("navigation", name="Parts").get_by_role("link", name="Ranks").click()
