@@ -49,6 +49,24 @@ def guarded(method: F) -> F:
     return safe  # type: ignore[return-value]
 
 
+def guarded_hook(method: Callable[[Any], object], is_off: Callable[[], bool]) -> Callable[..., None]:
+    """The same for a hook that gets its subject first, in one frame, since it is called in every step.
+
+    While `is_off` it is nothing at all: where it says that a graph is compiled, nothing of ours gets into the graph.
+    """
+    name = method.__name__
+
+    def hook(subject: Any, *_: Any) -> None:
+        if is_off():
+            return
+        try:
+            method(subject)
+        except Exception as error:  # noqa: BLE001 - the rank's guard
+            FAULTS.note(name, error)
+
+    return hook
+
+
 def guarded_end(call: Any) -> None:
     """`__del__` of a call that says when it is over: `call.end(call.about)`, guarded, in one frame."""
     try:

@@ -44,22 +44,21 @@ class BatchLoop(Generic[T]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[T]:
-        counter, borders, pulse = self._counter, self._recorder.borders, self._recorder.pulse
+        counter, borders = self._counter, self._recorder.borders
         counter.enter_loop()
         self._recorder.enter_loop()
         try:
             borders.ask()
             for batch in self._loader:
                 borders.got()
-                pulse.step = counter.step
-                goes_on = False
+                self._recorder.pulse.step = counter.step
                 try:
                     yield batch
-                    goes_on = True
                 finally:  # also when the loop is left in the middle of this batch
                     step = counter.step
                     counter.step = step + 1
-                    borders.close_batch(step, batch, goes_on=goes_on)
+                    borders.close_batch(step, batch)
+                borders.ask()
         finally:
             counter.leave_loop()
             borders.leave_loop()

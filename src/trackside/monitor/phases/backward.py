@@ -1,89 +1,85 @@
 """The backward pass, and in it the wait for the peers' gradients that is not hidden behind its work."""
 
-import functools
 import sys
 from collections.abc import Callable
 from threading import get_ident
 from time import monotonic
 from typing import Any
 
-from trackside.monitor.guard import FAULTS, guarded
+from trackside.monitor.guard import guarded
 from trackside.monitor.phases import track
 from trackside.monitor.phases.borders import BACKWARD as HAS_BACKWARD
-from trackside.monitor.phases.borders import BLIND, OPTIMIZED_INSIDE, Borders
+from trackside.monitor.phases.borders import BLIND, OPTIMIZED_INSIDE, Borders, ForwardWatch
 from trackside.monitor.phases.names import BACKWARD, COLLECTIVE
-from trackside.monitor.phases.timed import TimedMethod
+from trackside.monitor.phases.timed import TimedCall, TimedMethod
 from trackside.monitor.phases.track import Track
 
 
-class BackwardWatch(TimedMethod):
+class BackwardWatch:
     """Times `Tensor.backward`.
 
     Autograd runs callbacks when all gradients are computed, in the order in which they were queued. Ours is queued first,
     when the loss gets its gradient; those of DistributedDataParallel and FSDP, which wait for their collectives, come
     later. So what lies between ours and the return is waiting.
-
-    One function at each end, guard and all, for what is met here is in no cache: see `Borders`.
     """
 
-    __slots__ = ("_engine", "_is_compiling", "_task_id", "before", "borders", "count", "handle", "marks", "under_way")
-
-    def __init__(self, torch: Any, marks: Track, borders: Borders) -> None:
-        super().__init__(torch.Tensor, "backward", lambda _original, _tensor: None)
-        self.marks, self.borders = marks, borders
+    def __init__(self, torch: Any, marks: Track, borders: Borders, forward: ForwardWatch) -> None:
+        self._torch, self._track, self._borders, self._forward = torch, marks, borders, forward
         self._engine = torch.autograd.Variable._execution_engine  # noqa: SLF001 - torch's own modules queue on it so
         self._task_id: Callable[[], int] = torch._C._current_graph_task_id  # noqa: SLF001 - where torch's own look
         """-1 unless autograd is at work already, as when checkpointing calls it again."""
         self._is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
-        self.count = 0
-        self.under_way = 0
-        """Number of the call that is; 0: none."""
-        self.before: str | None = None
-        self.handle: Any = None
+        self._token: object = None
+        """Of the call that is under way."""
+        self._before: str | None = None
+        self._handle: Any = None
 
     def methods(self) -> list[TimedMethod]:
         """What takes the place of torch's."""
-        return [self]
+        return [TimedMethod(self._torch.Tensor, "backward", self._begin)]
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None or self._is_compiling():  # nothing of ours gets into a graph
-            return self._raw.__get__(instance, owner)
-        try:
-            borders = self.borders
-            if get_ident() != borders.owner or self._task_id() != -1:
-                return self._raw.__get__(instance, owner)
-            call = _BackwardCall(self._original, instance)
-            if self.under_way:
-                self._end_late()  # one that was looked up and is kept, but not under way
-            call.watch = self
-            self.count = self.under_way = call.number = self.count + 1
-            gate, marks = borders.gate, self.marks
-            gate.table.pop(gate.number, None)
-            if borders.is_asking:  # the end of a `__next__` that is kept, and not thrown away, was not said
-                borders.fetch_ended()
-            if borders.is_outside:
-                borders.open()
-            now = monotonic()
-            if now >= borders.look_at:
-                borders.look_around(now)
-            self.before, marks.doing = marks.doing, BACKWARD
-            marks.append((track.ENTER, now, BACKWARD))
-            if borders.sees_peers:
-                self._wait_for_peers(instance)
-        except Exception as error:  # noqa: BLE001 - the rank's guard
-            FAULTS.note("begin of a backward", error)
-            return self._raw.__get__(instance, owner)
+    @guarded
+    def _begin(self, original: Callable[..., Any], tensor: Any) -> TimedCall | None:
+        borders, marks = self._borders, self._track
+        if self._is_compiling() or self._task_id() != -1 or get_ident() != borders.owner:
+            return None
+        if self._token is not None:
+            self._end(self._token)  # one that was looked up and is kept, but not under way
+        call, self._token = TimedCall(original, tensor), object()
+        call.end, call.about = self._end, self._token
+        self._forward.disarm()
+        if borders.is_asking:  # the end of a `__next__` that is kept, and not thrown away, was not said
+            borders.fetch_ended()
+        if borders.is_outside:
+            borders.open()
+        now = monotonic()
+        if now >= borders.look_at:
+            borders.look_around(now)
+        self._before, marks.doing = marks.doing, BACKWARD
+        marks.append((track.ENTER, now, BACKWARD))
+        if borders.sees_peers:
+            if _is_compiled():
+                borders.seen |= BLIND
+            elif tensor.requires_grad:
+                self._handle = tensor.register_hook(self._started)
         return call
 
-    def _end_late(self) -> None:
-        call = _BackwardCall(int)
-        call.watch, call.number = self, self.under_way
-
-    def _wait_for_peers(self, tensor: Any) -> None:
-        if _is_compiled():
-            self.borders.seen |= BLIND
-        elif tensor.requires_grad:
-            self.handle = tensor.register_hook(self._started)
+    def _end(self, token: object) -> None:
+        if token is None or token is not self._token:
+            return
+        self._token = None
+        borders, marks = self._borders, self._track
+        if marks.doing == COLLECTIVE:
+            marks.note_cores()
+        marks.append((track.LEAVE, monotonic(), BACKWARD))
+        marks.doing = self._before
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            handle.remove()
+        borders.seen |= HAS_BACKWARD
+        if borders.seen & OPTIMIZED_INSIDE:
+            borders.close_inside()
+        self._forward.arm()
 
     @guarded
     def _started(self, _gradient: Any) -> None:
@@ -91,41 +87,9 @@ class BackwardWatch(TimedMethod):
 
     @guarded
     def _computed(self) -> None:
-        self.marks.note_cores()
-        self.marks.put(track.ENTER, COLLECTIVE)
-        self.marks.doing = COLLECTIVE
-
-
-class _BackwardCall(functools.partial[Any]):
-    """A call of `Tensor.backward` that says when it is over; see `TimedCall`."""
-
-    __slots__ = ("number", "watch")
-    number: int
-    watch: BackwardWatch
-
-    def __del__(self) -> None:
-        try:
-            watch = self.watch
-            if self.number != watch.under_way:
-                return
-            watch.under_way = 0
-            borders, marks = watch.borders, watch.marks
-            if marks.doing == COLLECTIVE:
-                marks.note_cores()
-            marks.append((track.LEAVE, monotonic(), BACKWARD))
-            marks.doing = watch.before
-            if watch.handle is not None:
-                handle, watch.handle = watch.handle, None
-                handle.remove()
-            borders.seen |= HAS_BACKWARD
-            if borders.seen & OPTIMIZED_INSIDE:
-                borders.close_inside()
-            gate = borders.gate
-            if gate.inside is not None:  # a forward that has raised
-                gate.forget_inside()
-            gate.table[gate.number] = gate.hook
-        except Exception as error:  # noqa: BLE001 - the rank's guard
-            FAULTS.note("end of a backward", error)
+        self._track.note_cores()
+        self._track.put(track.ENTER, COLLECTIVE)
+        self._track.doing = COLLECTIVE
 
 
 def _is_compiled() -> bool:

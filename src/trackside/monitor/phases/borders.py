@@ -2,12 +2,12 @@
 
 import threading
 import weakref
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from threading import get_ident
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
-from trackside.monitor.guard import FAULTS
+from trackside.monitor.guard import guarded
 from trackside.monitor.intake import INT64
 from trackside.monitor.phases import track
 from trackside.monitor.phases.cores import LOOK_S
@@ -20,48 +20,22 @@ SWITCH_AFTER = 10
 """Steps of another optimizer without one of the first, after which that other one counts the steps."""
 
 
-class Gate:
-    """Torch's place for a hook of all modules, where ours is hung up and taken away several times a step.
+class ForwardWatch(Protocol):
+    """What sees the outermost forward; it has nothing to do while a batch is made."""
 
-    Where torch is not there, it is a place that nobody looks at. What hangs a hook up in every step does so by itself, in
-    one call into C: `gate.table[gate.number] = gate.hook`, and `gate.table.pop(gate.number, None)`.
-    """
+    def arm(self) -> None: ...
 
-    __slots__ = ("hook", "inside", "number", "table")
+    def disarm(self) -> None: ...
 
-    def __init__(self) -> None:
-        self.table: MutableMapping[int, Any] = {}
-        self.number = 0
-        self.hook: Any = None
-        self.inside: tuple[MutableMapping[int, Any], int] | None = None
-        """Where the hook is that tells when the module returns that is under way, or was when it raised."""
 
-    def open(self) -> None:
-        """From now on the next module called is an outermost one."""
-        if self.inside is not None:
-            self.forget_inside()
-        self.table[self.number] = self.hook
+class _Nobody:
+    """Where torch is not there."""
 
-    def forget_inside(self) -> None:
-        """No module is under way."""
-        inside, self.inside = self.inside, None
-        if inside is not None:
-            inside[0].pop(inside[1], None)
+    def arm(self) -> None:
+        pass
 
-    def shut(self) -> None:
-        """From now on modules are not looked at."""
-        self.table.pop(self.number, None)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the next module called is looked at."""
-        return self.number in self.table
-
-    def remove(self) -> None:
-        """Shut it for good."""
-        self.shut()
-        self.table = {}
-        self.forget_inside()
+    def disarm(self) -> None:
+        pass
 
 
 # What happened since a border, one bit each.
@@ -97,8 +71,7 @@ class Borders:
         self.owner = threading.main_thread().ident
         self.is_owner_known = False
         """Whether a thread has shown that it trains."""
-        self.gate = Gate()
-        """Shut while a batch is made."""
+        self.watch: ForwardWatch = _Nobody()
         self.sees_waits = False
         """Whether waits for peers are seen."""
         self.is_asking = False
@@ -176,61 +149,43 @@ class Borders:
         self._track.put(track.POP)
         self._track.rest(in_step=BLURRED if self._loops else None)
 
-    # Two functions a step, for what they call would be met in cold caches; see above.
+    # One function each, for what they call would be met in cold caches; see above.
 
     def ask(self) -> None:
         """The loop wants its next batch: a step begins."""
         self.seen = self._earlier = 0
         self._is_kept, self.is_asking = False, True
-        gate, marks = self.gate, self._track
-        gate.table.pop(gate.number, None)
+        self.watch.disarm()
+        marks = self._track
         marks.doing = DATA
         marks.append((track.OPEN, monotonic(), DATA))
 
     def got(self) -> None:
         """The batch is there."""
         self.is_asking = False
-        gate, marks = self.gate, self._track
-        if gate.inside is not None:  # it has raised
-            gate.forget_inside()
-        gate.table[gate.number] = gate.hook
+        self.watch.arm()
+        marks = self._track
         marks.append((track.LEAVE, monotonic(), DATA))
         marks.doing = BLURRED
 
-    def close_batch(self, step: int, batch: Any, *, goes_on: bool) -> None:
-        """The loop is through with its batch; `goes_on`: and asks for the next one."""
-        marks, now = self._track, monotonic()
-        try:
-            seen, cores = self.seen | self._earlier, marks.cores
-            if cores.is_looking or now >= cores.look_at:
-                self._turn(now)
-            kind = type(batch)
-            shape = getattr(batch[0] if (kind is tuple or kind is list) and batch else batch, "shape", None)
-            samples = int(shape[0]) if shape else count_samples(batch)  # what a batch is most often, without a call
-            if seen & _TRAINED:
-                self._has_trained = True
-            if seen & (_TRAINED | EVALUATED) == EVALUATED and self._has_trained:
-                marks.append((track.DROP, now, None))
-            else:
-                pulse = self._pulse
-                pulse.batches += 1
-                if samples is not None:
-                    pulse.samples = (pulse.samples or 0) + samples
-                self._step = step
-                if self.sees_peers or self._sees_unmeasured:
-                    closing = self._closing(step, samples, seen)
-                else:
-                    closing = (step, samples, False, True)
-                marks.append((track.CLOSE, now, closing))
-        except Exception as error:  # noqa: BLE001 - the rank's guard
-            FAULTS.note("close_batch", error)
-        if goes_on:  # as `ask`
-            self.seen = self._earlier = 0
-            self._is_kept, self.is_asking = False, True
-            gate = self.gate
-            gate.table.pop(gate.number, None)
-            marks.doing = DATA
-            marks.append((track.OPEN, now, DATA))
+    @guarded
+    def close_batch(self, step: int, batch: object) -> None:
+        """The loop is through with its batch."""
+        samples = count_samples(batch)
+        now, seen, cores = monotonic(), self.seen | self._earlier, self._track.cores
+        if cores.is_looking or now >= cores.look_at:
+            self._turn(now)
+        if seen & _TRAINED:
+            self._has_trained = True
+        elif seen & EVALUATED and self._has_trained:
+            self._track.append((track.DROP, now, None))
+            return
+        pulse = self._pulse
+        pulse.batches += 1
+        if samples is not None:
+            pulse.samples = (pulse.samples or 0) + samples
+        self._step = step
+        self._track.append((track.CLOSE, now, self._closing(step, samples, seen)))
 
     def _turn(self, now: float) -> None:
         """A step ends, and another may begin: the rarer looks."""
@@ -241,7 +196,7 @@ class Borders:
     def _stop_asking(self) -> None:
         if self.is_asking:
             self.is_asking = False
-            self.gate.open()
+            self.watch.arm()
 
     # --- a loader of torch's in a bare loop ---------------------------------------------------------------------------
 
@@ -255,7 +210,7 @@ class Borders:
         self._earlier, self.seen = self._earlier | self.seen, 0
         self._has_fetched = False
         self.is_asking = True
-        self.gate.shut()
+        self.watch.disarm()
         self._before = self._track.enter(DATA)
 
     def fetched(self, batch: Any) -> Any:

@@ -54,7 +54,7 @@ class TorchHooks:
         optimizers = OptimizerWatch(torch, self._track, self._borders)
         self._watch_optimizers(optimizers)
         self._watch_methods(optimizers)
-        self._watch_methods(BackwardWatch(torch, self._track, self._borders))
+        self._watch_methods(BackwardWatch(torch, self._track, self._borders, forward))
         self._watch_methods(LoaderWatch(self._borders))
         waits = WaitWatch(self._track, self._borders)
         self._watch_methods(waits)
@@ -87,6 +87,7 @@ class TorchHooks:
     @guarded
     def _watch_forward(self, forward: OutermostForward) -> None:
         self._removals.append(forward.remove)
+        self._borders.watch = forward
 
     @guarded
     def _watch_optimizers(self, optimizers: OptimizerWatch) -> None:
