@@ -402,31 +402,37 @@ def test_a_process_may_have_one_run_after_the_other(start: Start, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "refused",
+    ("thread", "refused"),
     [
-        "raise RuntimeError('can\\'t start new thread')",  # a container that may have no more processes
-        "raise OSError(24, 'Too many open files')",
+        ("trackside", "raise RuntimeError('can\\'t start new thread')"),  # a container that may have no more processes
+        ("trackside-send", "raise RuntimeError('can\\'t start new thread')"),  # and had room for the first of ours
+        ("trackside", "raise OSError(24, 'Too many open files')"),
     ],
 )
-def test_a_session_that_cannot_begin_costs_one_line(start: Start, refused: str) -> None:
+def test_a_session_that_cannot_begin_costs_one_line(start: Start, thread: str, refused: str) -> None:
     process = start(f"""
-        import threading
+        import threading, time
         really = threading.Thread.start
         def start(thread):
-            if thread.name.startswith("trackside"):
+            if thread.name.startswith("{thread}"):
                 {refused}
             really(thread)
         threading.Thread.start = start
         import trackside
+        from trackside.monitor import ring
+        paths, turn = [], ring.Ring.turn
+        ring.Ring.turn = lambda self, *told: (turn(self, *told), paths.append(self._path))[0]
         mon = trackside.Monitor(epochs=1)
         for epoch in mon.epochs():
             for batch in mon.batches([1, 2]):
                 mon.log({{"loss": batch}})
         mon.finish()
-        print("trained")
+        until = time.monotonic() + 20
+        while threading.active_count() > 1 and time.monotonic() < until: time.sleep(0.01)
+        print("trained", [path.exists() for path in paths if path], threading.active_count())
     """)
     code, out, err = ended(process)
-    assert (code, out) == (0, "trained\n")
+    assert (code, out) == (0, f"trained {[False] * (thread == 'trackside-send')} 1\n")
     (line,) = [line for line in err.splitlines() if line.startswith("trackside")]
     assert line.startswith("trackside: this process is not watched: ")
     assert "Traceback" not in err

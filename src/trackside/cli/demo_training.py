@@ -46,8 +46,9 @@ def main() -> None:
         sampler.set_epoch(epoch)
         for images, labels in mon.batches(train):
             began = time.perf_counter()
-            shifted = _shifted(images)
-            time.sleep(max(0.0, pace_s * (1 + _SLOWER_RANK * rank) - (time.perf_counter() - began)))
+            with mon.phase("augment"):
+                shifted = _shifted(images)
+                time.sleep(max(0.0, pace_s * (1 + _SLOWER_RANK * rank) - (time.perf_counter() - began)))
             loss: Any = nn.functional.cross_entropy(model(shifted), labels, label_smoothing=0.05)
             optimizer.zero_grad()
             loss.backward()

@@ -233,3 +233,12 @@ def port_of(text: str | None) -> int | None:
         raise UsageError(f"{PORT}={text!r} is no port; give a number from 0 to 65535, 0 for any that is free")
     check_port(PORT, int(text))
     return int(text)
+
+
+def is_helper_process() -> bool:
+    """Whether this is a data-loading worker, or a child that only imports the user's script to find a function."""
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    if worker is not None and worker.get_worker_info() is not None:
+        return True
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and bool(getattr(process.current_process(), "_inheriting", False))

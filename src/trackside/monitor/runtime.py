@@ -25,7 +25,7 @@ from trackside.monitor.link import Link
 from trackside.monitor.outbox import undelivered_line
 from trackside.monitor.phases.recorder import Recorder
 from trackside.monitor.ring import Ring, leave_calls
-from trackside.monitor.roles import LAUNCHER_PID, is_disabled, may_instrument
+from trackside.monitor.roles import LAUNCHER_PID, is_disabled, is_helper_process, may_instrument
 from trackside.monitor.sampling import Sampling
 from trackside.monitor.starter import Starter
 from trackside.monitor.stash import Stash
@@ -46,7 +46,8 @@ REPORT_S = 3.0
 INTRODUCE_S = 1.0
 """How long an end waits for the sampler to have said what this process runs on: milliseconds, but for a hung driver."""
 SPOOL_FOLDER = "spool"
-_LOOK_S, _MOST_WARNINGS = 0.02, 1_000
+_LOOK_S = 0.02
+_MOST_WARNINGS = 1_000
 
 
 class User(Protocol):
@@ -122,7 +123,12 @@ class Runtime:
         if not self._who.is_held:
             self._settle()
         self._ring.turn(0, 1)  # now: this process may be killed in a moment
-        self._link.start()
+        try:
+            self._link.start()
+        except (OSError, RuntimeError):
+            self._ring.close()
+            self.stop_sampling()
+            raise
         atexit.register(self.finish_at_exit)
         self._register_with_multiprocessing()
         self.recorder.start()
@@ -371,7 +377,6 @@ class Runtime:
 
     def kept(self, next_seq: int) -> None:
         """All that was taken from the buffer outlives this process; so shall what comes."""
-        self.buffer.heed_clock(time.time())
         self._ring.turn(self._encoder.numbers.through, next_seq)
 
     def heartbeat(self) -> messages.Heartbeat:
@@ -416,6 +421,7 @@ class Runtime:
     def turned(self) -> None:
         """Chores."""
         self._look_who()
+        self.buffer.heed_clock(time.time())
         if self._heir is not None:
             self._heir.turned(*self._link.waiting_seqs)
         self._starter.check()
@@ -538,12 +544,3 @@ def join_runtime(user: User, *, name: str | None, directory: str | None, resourc
         current.users.add(user)
         _process.forks.add(user)
         return current
-
-
-def is_helper_process() -> bool:
-    """Whether this is a data-loading worker, or a child that only imports the user's script to find a function."""
-    worker = sys.modules.get("torch.utils.data._utils.worker")
-    if worker is not None and worker.get_worker_info() is not None:
-        return True
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and bool(getattr(process.current_process(), "_inheriting", False))

@@ -7,8 +7,7 @@ from typing import Any
 from trackside.monitor.api import Monitor
 from trackside.monitor.console import say
 from trackside.monitor.guard import guarded
-from trackside.monitor.roles import find_identity, is_disabled
-from trackside.monitor.runtime import is_helper_process
+from trackside.monitor.roles import find_identity, is_disabled, is_helper_process
 
 
 class _Spelling:

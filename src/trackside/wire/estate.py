@@ -130,7 +130,7 @@ def _last_calls(path: Path, seq: int, last: Points | None) -> Iterator[bytes]:
     if calls:
         lost = calls[-1][-1] - through - len(calls) - len(known)
         if lost > 0:
-            text = f"{lost:,} of its last calls of log() were in no file yet: it was killed, and they came too quickly"
+            text = f"{lost:,} of its last calls of log() were in no file when it ended: they came too quickly"
             yield codec.encode(Notice(time=calls[-1][1], about="calls lost", text=text, count=lost), number)
 
 

@@ -249,7 +249,7 @@ def test_quick_calls_that_a_kill_took_are_counted_and_said(memory: Path, folder:
     (notice,) = [i.message for i in controller.inputs if isinstance(getattr(i, "message", None), messages.Notice)]
     assert (notice.about, notice.count) == ("calls lost", steps[-1] - 499 - len(steps[500:]))
     assert [b - a for a, b in pairwise(steps[500:])] == [5] * (len(steps) - 501)
-    assert notice.text.startswith(f"{notice.count} of its last calls of log() were in no file yet")
+    assert notice.text.startswith(f"{notice.count} of its last calls of log() were in no file when it ended")
 
 
 def test_a_damaged_ring_costs_its_own_calls_only(memory: Path, folder: RunFolder) -> None:
