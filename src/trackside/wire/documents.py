@@ -463,6 +463,7 @@ class GaugesAnswer(Document, frozen=True, kw_only=True):
     """`/api/v1/gauges`: what `/api/v1/resources` holds, thinned to a bounded number of samples a path, for drawing."""
 
     origin: float
+    """What times are counted from."""
     tracks: list[GaugeTrack]
     latest: list[ResourceRecord]
     """The newest whole sample of each host."""

@@ -431,6 +431,7 @@ export interface GaugeTrack {
 
 /** `/api/v1/gauges`: what `/api/v1/resources` holds, thinned to a bounded number of samples a path, for drawing. */
 export interface GaugesAnswer {
+  /** What times are counted from. */
   origin: number;
   tracks: GaugeTrack[];
   /** The newest whole sample of each host. */
